@@ -99,9 +99,9 @@ inline std::vector<KernelSpec> listed_programs(const DeviceInfo& device) {
   return specs;
 }
 
-/// The programs of every tune point of the convolution solvers whose kernels are C++ templates: 16-bit channels-last
-/// problems of one to three dimensions with few and with many channels, with steps of 1 and 2; of two also those that
-/// write planes.
+/// The programs of every tune point of the convolution solvers whose kernels are C++ templates: channels-last problems
+/// of 16 bits and of TF32 of one to three dimensions with few and with many channels, with steps of 1 and 2; of two, in
+/// 16 bits, also those that write planes.
 inline std::vector<KernelSpec> template_programs(const DeviceInfo& device) {
   using convolution::Direction;
   std::vector<KernelSpec> all;
@@ -137,10 +137,10 @@ inline std::vector<KernelSpec> template_programs(const DeviceInfo& device) {
     if (planes)
       (direction == Direction::kForward ? p.y : p.x) = make_tensor(type, direction == Direction::kForward ? y : x, {});
     convolution::validate(p);
-    for (KernelSpec& spec : convolution::programs(device, p, {}, "", true))
+    for (KernelSpec& spec : convolution::programs(device, p, {.math = MathMode::kTf32}, "", true))
       if (!spec.instantiation.empty() && seen.insert(program_name(spec)).second) all.push_back(std::move(spec));
   };
-  for (const DataType type : {DataType::kHalf, DataType::kBFloat16})
+  for (const DataType type : {DataType::kHalf, DataType::kBFloat16, DataType::kFloat})
     for (const Direction d : {Direction::kForward, Direction::kBackwardData, Direction::kBackwardWeights})
       for (const std::int64_t channels : {64, 256})
         for (const std::size_t spatial : {1u, 2u, 3u})

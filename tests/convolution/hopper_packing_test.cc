@@ -149,6 +149,35 @@ class HopperPacking : public testing::Test {
   std::vector<void*> memory_;
 };
 
+TEST_F(HopperPacking, SwapsChannelsOfFp32Weights) {
+  Shape s{.x = {1, 36, 6, 7}, .w = {68, 36, 3, 2}};
+  s.channels_last = true;
+  const Problem p = problem(Direction::kBackwardData, s);
+  const DeviceInfo& d = device_->info();
+  const auto& solver = dynamic_cast<const GpuSolver<Problem>&>(*solver_by_name("ConvHopperBwd"));
+  const TunePoint point = solver.default_point(d, p);
+  const std::vector<KernelSpec> specs = solver.kernel_specs(d, p, point);
+  ASSERT_EQ(specs.size(), 2u);
+  Problem::Args args;
+  args.w = filled(p.w.type, p.w.space());
+  args.workspace_bytes = solver.workspace_size(d, p, point);
+  args.workspace = filled(DataType::kInt8, static_cast<std::int64_t>(args.workspace_bytes));
+  device_->convolved = true;
+  const Kernels kernels = {std::make_shared<InnerKernel>(), build_kernels(*opencl_, {&specs[1], 1})[0]};
+  solver.assemble(d, p, point, kernels)(*device_, args);
+  opencl_->synchronize();
+  const auto* const w = static_cast<const float*>(args.w);
+  const auto* const swapped =
+      reinterpret_cast<const float*>(round_up(reinterpret_cast<std::intptr_t>(args.workspace), std::intptr_t{16}));
+  const std::int64_t taps = 6;
+  int wrong = 0;
+  for (std::int64_t k = 0; k < p.k(); ++k)
+    for (std::int64_t t = 0; t < taps; ++t)
+      for (std::int64_t c = 0; c < p.c(); ++c)
+        wrong += swapped[(c * taps + t) * p.k() + k] != w[(k * taps + t) * p.c() + c];
+  EXPECT_EQ(wrong, 0);
+}
+
 TEST_F(HopperPacking, CopiesOfAllSizes) {
   constexpr auto kBf16 = DataType::kBFloat16;
   check_directions({.x = {2, 40, 6, 7}, .w = {72, 40, 3, 3}, .pad = {1, 1}, .type = DataType::kHalf});

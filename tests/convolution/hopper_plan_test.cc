@@ -32,13 +32,17 @@ struct HostKernel final : Kernel {
 emulated::Product product_of(const std::string& text) {
   emulated::Product p{};
   char type[8] = {};
-  int a = 0, b = 0;
-  const auto name = text.find("m64n"), last = text.find("p, 1, 1, ");
+  int a = 0, b = 0, depth = 0;
+  const auto name = text.find("m64n"), last = text.find("p, 1, 1");
   if (name == text.npos || last == text.npos ||
-      std::sscanf(text.c_str() + name, "m64n%dk16.f32.%7[a-z0-9]", &p.columns, type) != 2 ||
-      std::sscanf(text.c_str() + last, "p, 1, 1, %d, %d", &a, &b) != 2)
+      std::sscanf(text.c_str() + name, "m64n%dk%d.f32.%7[a-z0-9]", &p.columns, &depth, type) != 3)
     throw std::runtime_error("a program without a product");
-  p.type = type == std::string("f16") ? DataType::kHalf : DataType::kBFloat16;
+  p.type = type == std::string("f16")    ? DataType::kHalf
+           : type == std::string("bf16") ? DataType::kBFloat16
+                                         : DataType::kFloat;
+  const bool transposes = std::sscanf(text.c_str() + last, "p, 1, 1, %d, %d", &a, &b) == 2;
+  if (depth != (p.type == DataType::kFloat ? 8 : 16) || transposes == (p.type == DataType::kFloat))
+    throw std::runtime_error("a product that does not exist");
   p.transpose_a = a != 0;
   p.transpose_b = b != 0;
   return p;
@@ -57,6 +61,7 @@ class HostHopper final : public ForwardingStream {
   void launch(const Kernel& kernel, const Launch& shape, std::span<const Argument> arguments) override {
     const KernelSpec& spec = static_cast<const HostKernel&>(kernel).spec;
     if (spec.entry == "add_partials") return add_partials(arguments);
+    if (spec.entry == "swap_channels") return swap_channels(arguments);
     const auto program = hopper_programs().find(spec.instantiation);
     if (program == hopper_programs().end()) throw std::runtime_error("add to the programs " + spec.instantiation);
     const auto& [run, bytes, threads] = program->second;
@@ -73,12 +78,28 @@ class HostHopper final : public ForwardingStream {
   std::vector<emulated::Extent> memory;  // that tensor maps may reach
 
  private:
+  template <class T>
+  static T value_of(const Argument& argument, T v) {
+    std::memcpy(&v, argument.data, sizeof v);
+    return v;
+  }
+
+  /// swapped(c, t, k) = w(k, t, c).
+  void swap_channels(std::span<const Argument> arguments) {
+    const Buffer none(nullptr);
+    const auto* const w = static_cast<const float*>(value_of(arguments[0], none).address());
+    auto* const swapped = static_cast<float*>(value_of(arguments[1], none).address());
+    const int outputs = value_of(arguments[2], 0), taps = value_of(arguments[3], 0),
+              channels = value_of(arguments[4], 0);
+    for (int k = 0; k < outputs; ++k)
+      for (int t = 0; t < taps; ++t)
+        for (int c = 0; c < channels; ++c) swapped[(c * taps + t) * outputs + k] = w[(k * taps + t) * channels + c];
+    memory.push_back({swapped, static_cast<std::size_t>(outputs * taps * channels) * sizeof *swapped});
+  }
+
   /// alpha * the sum of partial results + beta * the old ones, see gpu::add_partials.
   void add_partials(std::span<const Argument> arguments) const {
-    const auto value = [&]<class T>(std::size_t i, T v) {
-      std::memcpy(&v, arguments[i].data, sizeof v);
-      return v;
-    };
+    const auto value = [&](std::size_t i, auto v) { return value_of(arguments[i], v); };
     const Buffer none(nullptr);
     const auto from = reinterpret_cast<std::uintptr_t>(value(0, none).address());
     const auto* const sums = reinterpret_cast<const float*>((from + 15) / 16 * 16);
@@ -156,6 +177,7 @@ class Layer {
     ASSERT_EQ(solver_->is_applicable(d, p_).text(), Verdict{}.text());
     ASSERT_TRUE(takes(point));
     output() = old_;
+    stream_.memory.resize(std::size(data_));  // without earlier workspaces
     // Workspace is not aligned, and ends where the solver says.
     constexpr std::size_t kOffset = 4;
     const std::size_t bytes = solver_->workspace_size(d, p_, point);
@@ -251,9 +273,9 @@ class Layer {
     const DataType t = p_.output().type;
     int wrong = 0;
     for (std::int64_t i = 0; i < p_.output().space(); ++i) {
-      const auto bits = [&](const std::vector<unsigned char>& v) { return dtype::read<std::uint16_t>(v.data(), i); };
+      const auto size = size_of(t), at = static_cast<std::size_t>(i) * size;
       const double now = dtype::load(t, output().data(), i), wanted = dtype::load(t, expected_.data(), i);
-      if (now == wanted || bits(output()) == bits(expected_)) continue;
+      if (now == wanted || std::memcmp(&output()[at], &expected_[at], size) == 0) continue;
       if (++wrong == 1) ADD_FAILURE() << "element " << i << " is " << now << ", not " << wanted;
     }
     EXPECT_EQ(wrong, 0) << "elements of " << p_.output().space();
@@ -427,6 +449,54 @@ TEST_F(HopperPlan, Planes) {
     for (const Direction d : {kForward, kData}) Layer(d, s, o).check(cuda::hopper_halo_point(d));
 }
 
+// fp32: tails of steps and tiles, phases, clusters, one to three dimensions, views, what is added and fused.
+TEST_F(HopperPlan, Tf32) {
+  const Options plain{.type = DataType::kFloat}, adds{.alpha = 0.5, .beta = 2, .units = 132, .type = DataType::kFloat};
+  const auto all = numbers(std::size(cuda::kProductTiles));
+  const Shape tails{.x = {2, 36, 9, 10}, .w = {140, 36, 2, 3}, .pad = {1, 1}},
+      data_tails{.x = {2, 140, 9, 10}, .w = {36, 140, 2, 3}, .pad = {1, 1}},
+      strided{.x = {2, 68, 9, 11}, .w = {44, 68, 3, 3}, .pad = {1, 1}, .stride = {2, 2}, .dilation = {1, 2}},
+      series{.x = {3, 44, 101}, .w = {132, 44, 3}, .pad = {1}, .stride = {2}},
+      volume{.x = {2, 12, 4, 6, 5}, .w = {68, 12, 2, 3, 3}, .pad = {1, 1, 0}, .stride = {1, 2, 1}};
+  EXPECT_EQ(Layer(kForward, tails, plain).check_tiles({1}, {0, 1}), all);
+  EXPECT_EQ(Layer(kData, data_tails, plain).check_tiles({1}, {0, 1}), all);
+  EXPECT_FALSE(Layer(kData, strided, plain).check_tiles({1}).empty());
+  EXPECT_FALSE(Layer(kForward, strided, plain).check_tiles({1}).empty());
+  EXPECT_FALSE(Layer(kForward, tails, adds).check_tiles({2}).empty());
+  EXPECT_FALSE(Layer(kData, data_tails, adds).check_tiles({2}).empty());
+  for (const Shape& s : {series, volume})
+    for (const Direction d : {kForward, kData}) EXPECT_FALSE(Layer(d, s, plain).check_tiles({1}, {0}, {8, 12}).empty());
+  Options view = adds;
+  view.x_strides = {10000, 1, 968, 84};
+  for (const Direction d : {kForward, kData}) Layer(d, strided, view).check({12, 1, 0});
+  const int relu = static_cast<int>(activation::Mode::kRelu);
+  for (const Epilogue& e : {Epilogue{.bias = true, .activation = relu},
+                            Epilogue{.bias = true, .activation = relu, .residual = true, .scale = true}})
+    for (const TunePoint& point : {TunePoint{0, 1, 0}, TunePoint{8, 1, 0}, TunePoint{1, 2, 0}})
+      Layer(kForward, tails, {.units = 132, .type = DataType::kFloat, .epilogue = e}).check(point);
+}
+
+// Outputs that do not fill a tile, or only half of it; weights that stay in shared memory; several tiles per block.
+TEST_F(HopperPlan, Tf32TilesWithHalo) {
+  const int relu = static_cast<int>(activation::Mode::kRelu);
+  const Epilogue all{.bias = true, .activation = relu, .residual = true, .scale = true};
+  for (const Shape& s : {Shape{.x = {3, 32, 11, 29}, .w = {64, 32, 3, 3}, .pad = {1, 1}},
+                         Shape{.x = {2, 68, 9, 10}, .w = {100, 68, 2, 3}, .pad = {1, 0}},
+                         Shape{.x = {1, 4, 4, 300}, .w = {28, 4, 3, 3}, .pad = {1, 1}},
+                         Shape{.x = {2, 20, 13, 12}, .w = {136, 20, 3, 3}, .pad = {2, 3}, .dilation = {2, 3}},
+                         Shape{.x = {1, 36, 2, 9, 10}, .w = {40, 36, 2, 3, 3}, .pad = {1, 1, 1}}}) {
+    for (const Direction d : {kForward, kData})
+      for (const double beta : {0.0, 1.0}) {
+        Layer layer(d, s, {.alpha = 2, .beta = beta, .type = DataType::kFloat});
+        for (const int units : {1, 5}) {
+          layer.set_units(units);
+          layer.check(cuda::hopper_halo_point(d));
+        }
+      }
+    Layer(kForward, s, {.type = DataType::kFloat, .epilogue = all}).check(cuda::hopper_halo_point(kForward));
+  }
+}
+
 // Whole tiles; shares that begin and end within tiles, more and fewer of them than tiles; parts of tiles.
 TEST_F(HopperPlan, SharesAndPartsOfWeights) {
   const Shape tails{.x = {2, 72, 19, 30}, .w = {136, 72, 2, 1}, .pad = {1, 1}};
@@ -462,14 +532,15 @@ TEST(HopperServes, WhatMapsCanDescribe) {
   };
   for (const Direction d : kDirections) {
     expect(served(d, usual), "");
-    expect(served(d, usual, {.type = DataType::kFloat}), "not a float of 16 bits");
+    expect(served(d, usual, {.type = DataType::kDouble}), "not a float of 16 or 32 bits");
+    expect(served(d, usual, {.type = DataType::kFloat}), d == kWeights ? "gradients of fp32 weights" : "");
     expect(served(d, with([](Shape& s) {
                     s.w = {72, 32, 3, 3};
                     s.groups = 2;
                   })),
            "groups");
-    expect(served(d, with([](Shape& s) { s.w[0] = 70; })), "channels that are no multiple of 8");
-    expect(served(d, with([](Shape& s) { s.x[1] = s.w[1] = 60; })), "channels that are no multiple of 8");
+    expect(served(d, with([](Shape& s) { s.w[0] = 70; })), "channels that are no multiple of 16 bytes");
+    expect(served(d, with([](Shape& s) { s.x[1] = s.w[1] = 60; })), "channels that are no multiple of 16 bytes");
     if (d == kData) continue;  // writes planes
     expect(served(d, usual, {.x_strides = {5760, 90, 10, 1}}), "channels are not innermost");
     expect(served(d, usual, {.x_strides = {6120, 1, 680, 68}}), "rows that are not aligned to 16 bytes");

@@ -22,7 +22,9 @@ void add(Programs& to, const std::string& name) {
 }
 
 template <class Element>
-[[maybe_unused]] constexpr const char* kName = std::is_same_v<Element, sm90::Half> ? "sm90::Half" : "sm90::Bfloat16";
+[[maybe_unused]] constexpr const char* kName = std::is_same_v<Element, sm90::Half>       ? "sm90::Half"
+                                               : std::is_same_v<Element, sm90::Bfloat16> ? "sm90::Bfloat16"
+                                                                                         : "sm90::Tf32";
 constexpr const char* kAddends[] = {"sm90::kNone", "sm90::kOld", "sm90::kResidual"};
 
 /// The last arguments of the templates of forward and backward data.
@@ -56,11 +58,11 @@ void add_product(Programs& to) {
 
 template <class Element, bool kData, int kColumns, class E = Plain>
 void add_halo(Programs& to) {
-  using cuda::HopperHalo;
-  add<sm90::ConvHalo<Element, kData, kColumns, HopperHalo::kHalos, HopperHalo::kStages, E::addend, E::bias, E::scale,
-                     E::activation, E::planes>>(
-      to, fmt::format("sm90::ConvHalo<{}, {}, {}, {}, {}, {}>", kName<Element>, kData, kColumns, HopperHalo::kHalos,
-                      HopperHalo::kStages, E::name()));
+  constexpr std::size_t kSize = sizeof(typename Element::Stored);
+  constexpr int kHalos = cuda::HopperHalo::halos(kSize), kStages = cuda::HopperHalo::stages(kSize);
+  add<sm90::ConvHalo<Element, kData, kColumns, kHalos, kStages, E::addend, E::bias, E::scale, E::activation,
+                     E::planes>>(to, fmt::format("sm90::ConvHalo<{}, {}, {}, {}, {}, {}>", kName<Element>, kData,
+                                                 kColumns, kHalos, kStages, E::name()));
 }
 
 template <class Element, int kSpatial, int kTile>
@@ -80,6 +82,7 @@ void add_halo_weights(Programs& to) {
 
 using sm90::Bfloat16;
 using sm90::Half;
+using sm90::Tf32;
 
 constexpr int kMany = cuda::HopperProduct::kMaxPhases;
 
@@ -108,11 +111,32 @@ void add_other_dimensions(Programs& to) {
   add_weights<Bfloat16, kSpatial, 4>(to);
 }
 
-template <int kTile, int kSplit>
+template <class Element, int kTile, int kSplit>
 void add_epilogues(Programs& to) {
-  add_product<Half, 2, false, kTile, kSplit, Old>(to);
-  add_product<Half, 2, false, kTile, kSplit, BiasRelu>(to);
-  add_product<Half, 2, false, kTile, kSplit, All>(to);
+  add_product<Element, 2, false, kTile, kSplit, Old>(to);
+  add_product<Element, 2, false, kTile, kSplit, BiasRelu>(to);
+  add_product<Element, 2, false, kTile, kSplit, All>(to);
+}
+
+/// Forward and backward data.
+template <int... kTiles>
+void add_tf32_tiles(Programs& to, std::integer_sequence<int, kTiles...>) {
+  (add_product<Tf32, 2, false, kTiles, 1>(to), ...);
+  (add_product<Tf32, 2, false, kTiles, 1, Plain, kMany>(to), ...);
+  (add_product<Tf32, 2, false, kTiles, 2, Old>(to), ...);
+}
+
+template <int... kColumns>
+void add_tf32_halos(Programs& to) {
+  (add_halo<Tf32, false, kColumns>(to), ...);
+  (add_halo<Tf32, false, kColumns, Old>(to), ...);
+  (add_halo<Tf32, false, kColumns, All>(to), ...);
+}
+
+template <int kSpatial, int... kTiles>
+void add_tf32_dimensions(Programs& to) {
+  (add_product<Tf32, kSpatial, false, kTiles, 1>(to), ...);
+  (add_product<Tf32, kSpatial, false, kTiles, 1, Plain, kMany>(to), ...);
 }
 
 template <int... kTiles>
@@ -138,10 +162,19 @@ Programs programs() {
   add_weight_tiles(all, std::make_integer_sequence<int, std::size(kWeightTiles)>());
   add_other_dimensions<1, 8, 11, 12>(all);
   add_other_dimensions<3, 8, 11, 12>(all);
-  add_epilogues<0, 1>(all);
-  add_epilogues<5, 1>(all);
-  add_epilogues<8, 1>(all);
-  add_epilogues<1, 2>(all);
+  add_epilogues<Half, 0, 1>(all);
+  add_epilogues<Half, 5, 1>(all);
+  add_epilogues<Half, 8, 1>(all);
+  add_epilogues<Half, 1, 2>(all);
+  add_tf32_tiles(all, std::make_integer_sequence<int, std::size(kProductTiles)>());
+  add_tf32_dimensions<1, 8, 12>(all);
+  add_tf32_dimensions<3, 8, 12>(all);
+  add_epilogues<Tf32, 0, 1>(all);
+  add_epilogues<Tf32, 8, 1>(all);
+  add_epilogues<Tf32, 1, 2>(all);
+  add_product<Tf32, 2, false, 12, 1, Old>(all);
+  add_tf32_halos<104, 112, 152, 184, 208, 232>(all);
+  add_product<Tf32, 2, false, 12, 1, Old, kMany>(all);
   add_product<Half, 2, false, 12, 1, Old>(all);
   add_product<Half, 2, true, 12, 1, Old>(all);
   add_product<Half, 2, true, 12, 1, Old, kMany>(all);

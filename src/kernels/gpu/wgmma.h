@@ -5,9 +5,10 @@
 
 namespace polymio::kernels {
 
-/// d (64 x columns) = a (64 x 16) * b (16 x columns) + d, or without d: multiply(float (&d)[columns / 2], a, b,
-/// accumulate) with descriptors of operands in shared memory. `type` is "f16" or "bf16"; a transposed operand is
-/// contiguous along rows of a or columns of b, others along the 16. `columns` is a multiple of 8, at most 256.
+/// d (64 x columns) = a (64 x depth) * b (depth x columns) + d, or without d: multiply(float (&d)[columns / 2], a, b,
+/// accumulate) with descriptors of operands in shared memory. `type` is "f16" or "bf16", of depth 16, or "tf32", of
+/// depth 8; a transposed operand (not of TF32) is contiguous along rows of a or columns of b, others along the depth.
+/// `columns` is a multiple of 8, at most 256.
 std::string wgmma(int columns, const char* type, bool transpose_a, bool transpose_b);
 
 }  // namespace polymio::kernels

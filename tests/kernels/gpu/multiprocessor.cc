@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::uint32_t kSharedBase = 1024;
 constexpr unsigned kWarp = 32, kWarpgroup = 128;
-constexpr int kRows = 64, kDepth = 16;  // of a product
+constexpr int kRows = 64, kMostDepth = 16;  // of a product
 
 template <class... T>
 void require(bool condition, fmt::format_string<T...> text, T&&... values) {
@@ -184,8 +184,17 @@ void join(Group& group, int threads) {
   join(group, threads, [] {});
 }
 
-/// A piece of 16 bytes: 8 elements.
+/// Elements of 32 bytes.
+int depth_of_product() { return machine.product.type == DataType::kFloat ? 8 : 16; }
+
+/// A piece of 16 bytes: 8 elements of 16 bits or 4 of fp32.
 void read_piece(float* to, std::int64_t step, std::uint32_t address) {
+  if (machine.product.type == DataType::kFloat) {
+    const float4 v = read_shared<float4>(address);
+    const float values[] = {v.x, v.y, v.z, v.w};
+    for (int i = 0; i < 4; ++i) to[i * step] = values[i];
+    return;
+  }
   static const auto kTables = [] {
     std::array<std::vector<float>, 2> tables;
     for (std::uint32_t bits = 0; bits < 1 << 16; ++bits)
@@ -214,17 +223,19 @@ void read_operand(float* to, std::int64_t step, std::int64_t depth_step, std::ui
           "operand {:#x}: only a swizzle of 128 bytes, or of 64 if it is not transposed, is emulated", descriptor);
   const auto rest = [&](int i) { return static_cast<std::uint32_t>(i % 8 * swizzle); };
   const auto group = [](int i) { return static_cast<std::uint32_t>(i / 8); };
+  const int depth = depth_of_product(), piece = depth / 2;
   if (transposed) {
+    require(depth == kMostDepth, "a transposed operand of fp32");
     for (int i = 0; i < size; i += 8)
-      for (int k = 0; k < kDepth; ++k) {
+      for (int k = 0; k < depth; ++k) {
         const std::uint32_t at = group(i) % 8 * 16 + group(i) / 8 * box + rest(k) + group(k) * eight;
         read_piece(to + i * step + k * depth_step, step, swizzled(start + at, swizzle));
       }
   } else {
     for (int i = 0; i < size; ++i)
-      for (int k = 0; k < kDepth; k += 8)
+      for (int k = 0; k < depth; k += piece)
         read_piece(to + i * step + k * depth_step, depth_step,
-                   swizzled(start + rest(i) + group(i) * eight + static_cast<std::uint32_t>(k) * 2, swizzle));
+                   swizzled(start + rest(i) + group(i) * eight + static_cast<std::uint32_t>(k / piece) * 16, swizzle));
   }
 }
 
@@ -233,12 +244,12 @@ void multiply_operands(Warpgroup& w) {
   using Floats [[gnu::vector_size(16), gnu::may_alias]] = float;
   constexpr int kMost = 256;
   const Product& p = machine.product;
-  alignas(16) static float a[kRows][kDepth], b[kDepth][kMost];
-  read_operand(a[0], kDepth, 1, w.a, kRows, p.transpose_a);
+  alignas(16) static float a[kRows][kMostDepth], b[kMostDepth][kMost];
+  read_operand(a[0], kMostDepth, 1, w.a, kRows, p.transpose_a);
   read_operand(b[0], 1, kMost, w.b, p.columns, p.transpose_b);
   w.sums.assign(static_cast<std::size_t>(kRows * p.columns), 0);
   const int quads = p.columns / 4;
-  for (int k = 0; k < kDepth; ++k) {
+  for (int k = 0; k < depth_of_product(); ++k) {
     const auto begin = b[k], end = begin + p.columns;
     const bool finite = std::all_of(begin, end, [](float v) { return std::isfinite(v); }),
                zero = std::all_of(begin, end, [](float v) { return v == 0; });
@@ -258,6 +269,10 @@ const TensorMapSpec& spec_of(const TensorMap& map) {
   return *spec;
 }
 
+int element_bytes(const TensorMapSpec& s) {
+  return s.element == TensorMapSpec::Element::kFloat16 || s.element == TensorMapSpec::Element::kBfloat16 ? 2 : 4;
+}
+
 /// A row of a box, of the channels from `channel` on. `coordinate` is that of the other dimensions.
 struct Row {
   std::uint32_t shared;
@@ -268,19 +283,20 @@ struct Row {
 /// Copies a row of a box; outside of the tensor loads are zero and stores do nothing.
 void copy_row(const TensorMap& map, const Row& row, bool store) {
   const TensorMapSpec& s = spec_of(map);
-  constexpr int kBytes = 2, kPiece = 16;
+  constexpr int kPiece = 16;
+  const int size = element_bytes(s);
   bool inside = true;
-  std::int64_t at = row.channel * kBytes;
+  std::int64_t at = row.channel * size;
   for (int i = 1; i < s.rank; ++i) {
     const auto d = static_cast<std::size_t>(i);
     inside = inside && row.coordinate[i] >= 0 && row.coordinate[i] < s.sizes[d];
     at += row.coordinate[i] * s.strides[d];
   }
-  const int pitch = s.box[0] * kBytes;
+  const int pitch = s.box[0] * size;
   for (int i = 0; i < pitch; i += kPiece) {
     const auto place = row.shared + static_cast<std::uint32_t>(row.number * pitch + i);
     unsigned char* const here = at_shared(swizzled(place, s.swizzle), kPiece);
-    const std::int64_t left = inside ? (s.sizes[0] - row.channel) * kBytes - i : 0;
+    const std::int64_t left = inside ? (s.sizes[0] - row.channel) * size - i : 0;
     const auto bytes = static_cast<std::size_t>(std::clamp<std::int64_t>(left, 0, kPiece));
     if (!store) std::fill(here + bytes, here + kPiece, 0);
     if (bytes == 0) continue;
@@ -322,7 +338,7 @@ std::uint32_t copy_pixels(const TensorMap& map, std::uint32_t shared, const Coor
     }
     if (i > spatial) ++at[i];
   }
-  return static_cast<std::uint32_t>(s.box[0] * s.box[1] * 2);
+  return static_cast<std::uint32_t>(s.box[0] * s.box[1] * element_bytes(s));
 }
 
 std::uint32_t copy_box(const TensorMap& map, std::uint32_t shared, int rank, const Coordinates& first, bool store) {
@@ -340,7 +356,7 @@ std::uint32_t copy_box(const TensorMap& map, std::uint32_t shared, int rank, con
     }
     copy_row(map, {shared, row, first[0], at}, store);
   }
-  return static_cast<std::uint32_t>(rows * s.box[0] * 2);
+  return static_cast<std::uint32_t>(rows * s.box[0] * element_bytes(s));
 }
 
 }  // namespace
@@ -377,9 +393,8 @@ TensorMap tensor_map(const TensorMapSpec& s, const void* tensor) {
   const auto address = reinterpret_cast<std::uintptr_t>(tensor);
   require(address % 16 == 0, "a tensor that is not aligned to 16 bytes");
   require(s.rank >= (s.im2col ? 3 : 1) && s.rank <= 5, "rank {}", s.rank);
-  require(s.element == TensorMapSpec::Element::kFloat16 || s.element == TensorMapSpec::Element::kBfloat16,
-          "only elements of 16 bits are emulated");
-  require(s.box[0] * 2 <= s.swizzle, "a box of {} channels, swizzled by {} bytes", s.box[0], s.swizzle);
+  require(s.element != TensorMapSpec::Element::kBytes, "bytes are not emulated");
+  require(s.box[0] * element_bytes(s) <= s.swizzle, "a box of {} channels, swizzled by {} bytes", s.box[0], s.swizzle);
   for (int i = 0; i < s.rank; ++i) {
     const auto d = static_cast<std::size_t>(i);
     require(s.sizes[d] > 0, "size {} of dimension {}", s.sizes[d], i);

@@ -32,7 +32,7 @@ DEVICE float finish(const ConvScalars& s, float sum, float scale, float bias, fl
 template <class Element, bool kScale>
 DEVICE float bias_of(const void* bias, int channel) {
   if constexpr (kScale) return static_cast<const float*>(bias)[channel];
-  return Element::of(static_cast<const u16*>(bias)[channel]);
+  return Element::of(static_cast<const typename Element::Stored*>(bias)[channel]);
 }
 
 /// The address of a 16-byte piece of a row of kBytes, swizzled as a map with a swizzle of as many bytes.
@@ -40,6 +40,13 @@ template <int kBytes = kRowBytes>
 DEVICE u32 swizzled(u32 tile, int row, int piece) {
   constexpr int kPieces = kBytes / 16, kRowsPerLine = kRowBytes / kBytes;
   return tile + row * kBytes + ((piece ^ (row / kRowsPerLine % kPieces)) << 4);
+}
+
+/// The address of an element of a row of kBytes, swizzled likewise.
+template <class Element, int kBytes>
+DEVICE u32 element_at(u32 tile, int row, u32 column) {
+  const u32 at = column * sizeof(typename Element::Stored);
+  return swizzled<kBytes>(tile, row, at / 16) + at % 16;
 }
 
 }  // namespace sm90

@@ -56,6 +56,13 @@ DEVICE void store_matrices_transposed(u32 shared, const u32 (&m)[4]) {
                : "memory");
 }
 
+DEVICE void store_shared(u32 address, float v) {
+  asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(v) : "memory");
+}
+DEVICE void store_shared(u32 address, float2 v) {
+  asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(v.x), "f"(v.y) : "memory");
+}
+
 /// 2 to 16 bytes.
 template <class T>
 DEVICE T load_shared(u32 address);
@@ -78,6 +85,18 @@ DEVICE uint2 load_shared(u32 address) {
   return v;
 }
 template <>
+DEVICE float load_shared(u32 address) {
+  float v;
+  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v) : "r"(address) : "memory");
+  return v;
+}
+template <>
+DEVICE float2 load_shared(u32 address) {
+  float2 v;
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(v.x), "=f"(v.y) : "r"(address) : "memory");
+  return v;
+}
+template <>
 DEVICE uint4 load_shared(u32 address) {
   uint4 v;
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
@@ -94,8 +113,10 @@ DEVICE u32 load_acquired(const u32* flag) {
   return v;
 }
 
-/// 16-bit floats, in pairs.
+/// Elements of tensors, in pairs: floats of 16 bits, and fp32, whose products are of TF32.
 struct Half {
+  using Stored = unsigned short;
+  using Pair = u32;
   static DEVICE u32 pack(float low, float high) {
     u32 v;
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(high), "f"(low));
@@ -110,6 +131,8 @@ struct Half {
   }
 };
 struct Bfloat16 {
+  using Stored = unsigned short;
+  using Pair = u32;
   static DEVICE u32 pack(float low, float high) {
     u32 v;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(high), "f"(low));
@@ -118,6 +141,15 @@ struct Bfloat16 {
   static DEVICE float low(u32 v) { return __uint_as_float(v << 16); }
   static DEVICE float high(u32 v) { return __uint_as_float(v & 0xffff0000u); }
   static DEVICE float of(unsigned short bits) { return __uint_as_float(u32(bits) << 16); }
+};
+
+struct Tf32 {
+  using Stored = float;
+  using Pair = float2;
+  static DEVICE float2 pack(float low, float high) { return make_float2(low, high); }
+  static DEVICE float low(float2 v) { return v.x; }
+  static DEVICE float high(float2 v) { return v.y; }
+  static DEVICE float of(float v) { return v; }
 };
 
 /// Blocks of a cluster.

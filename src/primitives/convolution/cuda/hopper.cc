@@ -1,5 +1,6 @@
-// ConvHopper: 16-bit convolutions of channels-last tensors on the matrix units of NVIDIA's sm90, in three directions.
-// Pixels are gathered by the copy engine: no im2col matrix, and workspace only for partial gradients of the weights.
+// ConvHopper: convolutions of channels-last tensors on the matrix units of NVIDIA's sm90: of 16 bits in three
+// directions, of fp32 with products in TF32 in two. Pixels are gathered by the copy engine: no im2col matrix, and
+// workspace only for partial gradients of the weights and for weights with swapped channels.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
@@ -19,7 +20,8 @@ using cuda::HopperHaloWeights;
 using cuda::HopperProduct;
 using cuda::HopperWeights;
 
-constexpr std::int64_t kThreads = 384;  // as in the kernels
+constexpr std::int64_t kThreads = 384;                      // as in the kernels
+constexpr std::int64_t kSwapThreads = 256, kSwapTile = 32;  // as in swap_channels.cl
 
 /// The arguments of ConvProduct.
 template <int kPhases>
@@ -49,8 +51,10 @@ struct WeightsArguments {
   void *dw, *partials, *sums, *done;
 };
 
-const char* element_of(DataType t) { return t == DataType::kHalf ? "sm90::Half" : "sm90::Bfloat16"; }
-const char* wgmma_type(DataType t) { return t == DataType::kHalf ? "f16" : "bf16"; }
+const char* element_of(DataType t) {
+  return t == DataType::kHalf ? "sm90::Half" : t == DataType::kBFloat16 ? "sm90::Bfloat16" : "sm90::Tf32";
+}
+const char* wgmma_type(DataType t) { return t == DataType::kHalf ? "f16" : t == DataType::kBFloat16 ? "bf16" : "tf32"; }
 
 kernels::ConvScalars scalars_of(const Problem::Args& a) {
   const auto narrow = [](double v) { return static_cast<float>(v); };
@@ -66,8 +70,8 @@ struct HaloWeightsArguments {
   void *dw, *partials;
 };
 
-/// The partial gradients, aligned as the kernels need.
-char* partials_of(const Problem::Args& a) {
+/// The workspace, aligned as the kernels need.
+char* workspace_of(const Problem::Args& a) {
   return reinterpret_cast<char*>(round_up(reinterpret_cast<std::intptr_t>(a.workspace), 16));
 }
 
@@ -81,6 +85,9 @@ class Hopper final : public GpuSolver<Problem> {
     return cuda::hopper_serves(p);
   }
 
+  ErrorClass error_class(const Problem& p) const override {
+    return p.x.type == DataType::kFloat ? ErrorClass::kReduced : ErrorClass::kAccurate;
+  }
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     return cuda::hopper_estimate(d, p, point);
   }
@@ -91,7 +98,8 @@ class Hopper final : public GpuSolver<Problem> {
   TunePoint default_point(const DeviceInfo& d, const Problem& p) const override { return cuda::hopper_default(d, p); }
 
   std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
-    if (direction_ != Direction::kBackwardWeights) return 0;
+    if (direction_ != Direction::kBackwardWeights)
+      return cuda::hopper_swaps_weights(p) ? gpu::sum_bytes(p.w.count()) : 0;
     if (cuda::hopper_has_halo(p, point)) {
       const int parts = cuda::hopper_halo_weights(d, p).shape.parts;
       return parts == 1 ? 0 : gpu::sum_bytes(parts * p.w.count());
@@ -125,23 +133,27 @@ class Hopper final : public GpuSolver<Problem> {
   }
 
   std::vector<KernelSpec> product_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) const {
-    const bool data = direction_ == Direction::kBackwardData;
+    const bool transposed = cuda::hopper_transposes_weights(p);
+    const std::size_t size = size_of(p.x.type);
+    KernelSpec spec;
     if (cuda::hopper_has_halo(p, point)) {
       const HopperHalo plan = cuda::hopper_halo(p);
-      KernelSpec spec{"primitives/convolution/cuda/hopper_halo.cu", "conv_halo", {}};
-      spec.generated = kernels::wgmma(plan.columns, wgmma_type(p.x.type), data, false);
-      spec.instantiation = fmt::format("sm90::ConvHalo<{}, {}, {}, {}, {}, {}>", element_of(p.x.type), data,
-                                       plan.columns, HopperHalo::kHalos, HopperHalo::kStages, epilogue(p));
-      return {spec};
+      spec = {"primitives/convolution/cuda/hopper_halo.cu", "conv_halo", {}};
+      spec.generated = kernels::wgmma(plan.columns, wgmma_type(p.x.type), transposed, false);
+      spec.instantiation = fmt::format("sm90::ConvHalo<{}, {}, {}, {}, {}, {}>", element_of(p.x.type), transposed,
+                                       plan.columns, HopperHalo::halos(size), HopperHalo::stages(size), epilogue(p));
+    } else {
+      const HopperProduct plan = cuda::hopper_product(d, p, point);
+      const auto& tile = plan.tile;
+      spec = {"primitives/convolution/cuda/hopper.cu", "conv_product", {}};
+      spec.generated = kernels::wgmma(tile.columns, wgmma_type(p.x.type), false, transposed);
+      spec.instantiation =
+          fmt::format("sm90::ConvProduct<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}>", element_of(p.x.type), p.spatial(),
+                      transposed, tile.row_blocks, tile.columns, tile.stages, tile.apart, plan.split, epilogue(p),
+                      plan.one_phase ? 1 : HopperProduct::kMaxPhases);
     }
-    const HopperProduct plan = cuda::hopper_product(d, p, point);
-    const auto& tile = plan.tile;
-    KernelSpec spec{"primitives/convolution/cuda/hopper.cu", "conv_product", {}};
-    spec.generated = kernels::wgmma(tile.columns, wgmma_type(p.x.type), false, data);
-    spec.instantiation = fmt::format("sm90::ConvProduct<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}>", element_of(p.x.type),
-                                     p.spatial(), data, tile.row_blocks, tile.columns, tile.stages, tile.apart,
-                                     plan.split, epilogue(p), plan.one_phase ? 1 : HopperProduct::kMaxPhases);
-    return {spec};
+    if (!cuda::hopper_swaps_weights(p)) return {spec};
+    return {spec, {"primitives/convolution/cuda/swap_channels.cl", "swap_channels", {}}};
   }
 
   static std::vector<KernelSpec> weights_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
@@ -169,27 +181,37 @@ class Hopper final : public GpuSolver<Problem> {
             {"primitives/convolution/gpu/columns.cl", "add_partials", {"-DIN=" + type, "-DOUT=" + type, "-DWIDE=0"}}};
   }
 
+  /// The weights as the kernel reads them, in the workspace if their channels are swapped.
+  static const void* weights_of(Stream& stream, const Problem& p, const Args& a, const Kernels& built) {
+    if (!cuda::hopper_swaps_weights(p)) return a.w;
+    const std::int64_t taps = p.w.count() / p.k() / p.c();
+    const std::int64_t tiles = ceil_div(p.k(), kSwapTile) * ceil_div(p.c(), kSwapTile) * taps;
+    const Buffer swapped(workspace_of(a));
+    launch(stream, *built[1], launch_shape(kSwapThreads, tiles), Buffer(a.w), swapped, gpu::narrow(p.k()),
+           gpu::narrow(taps), gpu::narrow(p.c()));
+    return swapped.handle;
+  }
+
   template <int kPhases>
   Invoker assemble_product(const DeviceInfo& d, const Problem& p, const HopperProduct& plan,
                            const Kernels& built) const {
     const auto& tile = plan.tile;
     const bool data = direction_ == Direction::kBackwardData;
-    const int slab = tile.columns % 64 == 0 ? 64 : 32;
+    const auto size = static_cast<int>(size_of(p.x.type));
     const std::size_t per_channel = (p.epilogue.bias ? 1 : 0) + (p.epilogue.scale ? 1 : 0);
     Launch shape = launch_shape(
         kThreads, plan.split > 1 ? plan.shape.tiles * plan.split : std::min<std::int64_t>(plan.shape.tiles, d.units));
     shape.cluster = static_cast<std::uint32_t>(plan.split);
     const auto columns = static_cast<std::size_t>(tile.columns), stages = static_cast<std::size_t>(tile.stages);
-    const auto weight_rows = static_cast<std::size_t>(data ? round_up(tile.columns, 64) : tile.columns);
-    shape.shared_bytes =
-        static_cast<std::uint32_t>(stages * (static_cast<std::size_t>(tile.rows()) + weight_rows) * 128 +
-                                   (plan.split > 1 ? 0 : 4 * 64 * static_cast<std::size_t>(slab) * 2) +
-                                   2 * per_channel * columns * 4 + (2 * stages + 2) * 8);
+    const auto slab_bytes = static_cast<std::size_t>(64 * tile.slab_columns(size) * size);
+    shape.shared_bytes = static_cast<std::uint32_t>(
+        stages * static_cast<std::size_t>(tile.stage_rows(cuda::hopper_transposes_weights(p))) * 128 +
+        (plan.split > 1 ? 0 : 4 * slab_bytes) + 2 * per_channel * columns * 4 + (2 * stages + 2) * 8);
     const bool planes = cuda::hopper_writes_planes(p);
     return [p, plan, built, shape, data, planes](Stream& stream, const Args& a) {
       void* const dst = data ? a.x : a.y;
       ProductArguments<kPhases> arguments;
-      arguments.weights = stream.tensor_map(plan.weights, a.w);
+      arguments.weights = stream.tensor_map(plan.weights, weights_of(stream, p, a, built));
       arguments.residual = p.epilogue.residual ? stream.tensor_map(plan.dst[0], a.residual) : arguments.weights;
       for (std::size_t i = 0; i < plan.phases.size(); ++i) {
         arguments.src[i] = stream.tensor_map(plan.src[i], data ? a.y : a.x);
@@ -210,15 +232,17 @@ class Hopper final : public GpuSolver<Problem> {
 
   Invoker assemble_halo(const DeviceInfo& d, const Problem& p, const Kernels& built) const {
     const HopperHalo plan = cuda::hopper_halo(p);
+    const std::size_t size = size_of(p.x.type);
     Launch shape = launch_shape(kThreads, std::min(plan.shape.tiles, d.units));
-    shape.shared_bytes =
-        static_cast<std::uint32_t>(HopperHalo::kStages * 8192 + 1024 + HopperHalo::kHalos * plan.shape.halo_bytes);
+    shape.shared_bytes = static_cast<std::uint32_t>(HopperHalo::stages(size) * 8192 + 1024 +
+                                                    HopperHalo::halos(size) * plan.shape.halo_bytes);
     const bool data = direction_ == Direction::kBackwardData;
     const bool planes = cuda::hopper_writes_planes(p);
     return [p, plan, built, shape, data, planes](Stream& stream, const Args& a) {
       void* const dst = data ? a.x : a.y;
       void* const src = data ? a.y : a.x;
-      HaloArguments arguments{stream.tensor_map(plan.weights, a.w),
+      const void* const weights = weights_of(stream, p, a, built);
+      HaloArguments arguments{stream.tensor_map(plan.weights, weights),
                               stream.tensor_map(plan.src, src),
                               {},
                               {},
@@ -229,7 +253,7 @@ class Hopper final : public GpuSolver<Problem> {
                               a.scale,
                               dst};
       if (plan.half_src.rank > 0) {
-        arguments.half_weights = stream.tensor_map(plan.half_weights, a.w);
+        arguments.half_weights = stream.tensor_map(plan.half_weights, weights);
         arguments.half_src = stream.tensor_map(plan.half_src, src);
       }
       if (p.epilogue.residual) arguments.residual = stream.tensor_map(plan.dst, a.residual);
@@ -244,7 +268,7 @@ class Hopper final : public GpuSolver<Problem> {
     shape.shared_bytes = static_cast<std::uint32_t>(1024 + HopperHaloWeights::kStages * plan.shape.stage_bytes);
     return [p, plan, built, shape](Stream& stream, const Args& a) {
       HaloWeightsArguments arguments{stream.tensor_map(plan.x, a.x), stream.tensor_map(plan.dy, a.y), plan.shape, a.w,
-                                     partials_of(a)};
+                                     workspace_of(a)};
       const auto alpha = static_cast<float>(a.alpha), beta = static_cast<float>(a.beta);
       arguments.shape.alpha = alpha;
       arguments.shape.beta = beta;
@@ -260,7 +284,7 @@ class Hopper final : public GpuSolver<Problem> {
     shape.shared_bytes = static_cast<std::uint32_t>(plan.tile.stages * (plan.tile.rows() + plan.tile.columns) * 128 +
                                                     2 * plan.tile.stages * 8);
     return [p, plan, built, shape](Stream& stream, const Args& a) {
-      char* const partials = partials_of(a);
+      char* const partials = workspace_of(a);
       char *const sums = partials + plan.partials * 4, *const done = sums + plan.sums * 4;
       WeightsArguments arguments{
           stream.tensor_map(plan.x, a.x), stream.tensor_map(plan.dy, a.y), plan.shape, a.w, partials, sums, done};

@@ -16,6 +16,8 @@ template <class Element, int kSpatial, bool kTransposed, int kRowBlocks, int kCo
           int kSplit, Addend kAddend, bool kBias, bool kScale, int kActivation, bool kPlanes, int kMaxPhases>
 struct ConvProduct {
   static constexpr int kThreads = 384, kResident = 1;
+  using Stored = typename Element::Stored;
+  using Pair = typename Element::Pair;
 
   struct Arguments {
     TensorMap weights, residual, src[kMaxPhases], dst[kMaxPhases];
@@ -23,24 +25,26 @@ struct ConvProduct {
     ConvShape shape;
     const void* bias;  // elements, or fp32 with a scale
     const float* scale;
-    u16* dst_data;  // where clusters and planes are stored, and what clusters add is
-    const u16* residual_data;
+    Stored* dst_data;  // where clusters and planes are stored, and what clusters add is
+    const Stored* residual_data;
   };
 
  private:
-  static constexpr int kConsumers = 2, kDepth = 64, kAccumulators = kColumns / 2;
+  static constexpr int kSize = sizeof(Stored);
+  static constexpr int kConsumers = 2, kDepth = kRowBytes / kSize, kAccumulators = kColumns / 2;
   static constexpr int kTileRows = 64 * kRowBlocks * (kPingPong ? 1 : kConsumers);
   static constexpr int kBoxes = (kColumns + 63) / 64;  // of transposed weights, 64 columns each
   static constexpr u32 kPixelBytes = kTileRows * kRowBytes;
   static constexpr u32 kWeightBytes = (kTransposed ? 64 * kBoxes : kColumns) * kRowBytes;
   static constexpr u32 kStageBytes = kPixelBytes + kWeightBytes, kBoxBytes = kDepth * kRowBytes;
   // A slab is what one store writes: 64 rows of kSlabColumns.
-  static constexpr int kSlabColumns = kColumns % 64 == 0 ? 64 : 32, kSlabs = kColumns / kSlabColumns;
-  static constexpr u32 kSlabRow = kSlabColumns * 2, kSlabBytes = 64 * kSlabRow;
+  static constexpr int kSlabColumns = kColumns % kDepth == 0 ? kDepth : 32, kSlabs = kColumns / kSlabColumns;
+  static constexpr u32 kSlabRow = kSlabColumns * kSize, kSlabBytes = 64 * kSlabRow;
   static constexpr int kSlabBuffers = kSplit > 1 ? 0 : 2;  // of each consumer
   static constexpr int kPerChannel = (kBias ? 1 : 0) + (kScale ? 1 : 0);
   static constexpr bool kLoadsAddend = kAddend != kNone && kSplit == 1;
-  static_assert(!kPlanes || kAddend == kNone);
+  static_assert(!kPlanes || (kAddend == kNone && kSize == 2));
+  static_assert(!kTransposed || kSize == 2);
   enum Meeting { kStore = 1, kTurn = 3, kBoth = 5 };  // numbers of barriers; the first two have one per consumer
 
   // The ring, slabs, per-channel parameters, barriers.
@@ -192,7 +196,8 @@ struct ConvProduct {
     const u32 base = shared_address(shared());
     const u64 a0 = operand(base + (kPingPong ? 0 : consumer * 64 * kRowBlocks * kRowBytes));
     const u64 b0 = operand(base + kPixelBytes, kBoxBytes);
-    constexpr u64 kNextDepth = kTransposed ? 16 * kRowBytes / 16 : 2;  // of b, for the next 16 of the depth
+    // A product takes 32 bytes of the depth; 2: the next ones.
+    constexpr u64 kNextDepth = kTransposed ? 16 * kRowBytes / 16 : 2;  // of b
     const bool first_lane = threadIdx.x % 32 == 0;
     int before = 0;
     NO_UNROLL
@@ -201,7 +206,7 @@ struct ConvProduct {
       const u64 da = a0 + at.slot * (kStageBytes / 16), db = b0 + at.slot * (kStageBytes / 16);
       begin_products();
       UNROLL
-      for (int k = 0; k < kDepth / 16; ++k) UNROLL
+      for (int k = 0; k < kRowBytes / 32; ++k) UNROLL
       for (int b = 0; b < kRowBlocks; ++b)
         multiply(d[b], da + b * (64 * kRowBytes / 16) + 2 * k, db + k * kNextDepth, i | k);
       commit_products();
@@ -319,23 +324,30 @@ struct ConvProduct {
         UNROLL
         for (int u = 0; u < kSlabColumns / 16; ++u) {
           const float* const sums = &d[b][(column + 16 * u) / 2];
-          u32 packed[4];
+          Pair packed[4];
+          // Of this thread's elements of matrix m.
+          const auto place = [&](int m) {
+            return element_at<Element, kSlabRow>(slab, 16 * warp + 8 * (m % 2) + lane / 4,
+                                                 16 * u + 8 * (m / 2) + 2 * (lane % 4));
+          };
           UNROLL
           for (int m = 0; m < 4; ++m) {  // an 8x8 matrix: rows 8 (m % 2), columns 8 (m / 2)
             const int c = column + 16 * u + 8 * (m / 2) + 2 * (lane % 4);
-            u32 added = 0;
-            if constexpr (kLoadsAddend)
-              added = load_shared<u32>(swizzled<kSlabRow>(slab, 16 * warp + 8 * (m % 2) + lane / 4, 2 * u + m / 2) +
-                                       4 * (lane % 4));
+            Pair added = {};
+            if constexpr (kLoadsAddend) added = load_shared<Pair>(place(m));
             packed[m] = Element::pack(result(a, per_channel, c, sums[2 * m], Element::low(added)),
                                       result(a, per_channel, c + 1, sums[2 * m + 1], Element::high(added)));
           }
           if constexpr (kLoadsAddend) __syncwarp();
-          if constexpr (kPlanes)  // rows are channels, of 64 pixels
+          if constexpr (kSize == 4) {
+            UNROLL
+            for (int m = 0; m < 4; ++m) store_shared(place(m), packed[m]);
+          } else if constexpr (kPlanes) {  // rows are channels, of 64 pixels
             store_matrices_transposed(swizzled(slab, 16 * u + lane / 16 * 8 + lane % 8, 2 * warp + lane / 8 % 2),
                                       packed);
-          else
+          } else {
             store_matrices(swizzled<kSlabRow>(slab, 16 * warp + lane % 16, 2 * u + lane / 16), packed);
+          }
         }
         if constexpr (!kPlanes) publish_writes();
         meet(kStore + consumer, 128);
@@ -385,16 +397,16 @@ struct ConvProduct {
         i64 place = p.dst + pixel.image * a.shape.dst_image + c * (kPlanes ? a.shape.dst_channel : 1);
         UNROLL
         for (int s = 0; s < kSpatial; ++s) place += pixel.at[s] * a.shape.dst_step[s];
-        u32 added = 0;
+        Pair added = {};
         if constexpr (kAddend != kNone)
-          added = *reinterpret_cast<const u32*>((kAddend == kOld ? a.dst_data : a.residual_data) + place);
-        const u32 pair = Element::pack(result(a, per_channel, column, h ? sum.z : sum.x, Element::low(added)),
-                                       result(a, per_channel, column + 1, h ? sum.w : sum.y, Element::high(added)));
+          added = *reinterpret_cast<const Pair*>((kAddend == kOld ? a.dst_data : a.residual_data) + place);
+        const Pair pair = Element::pack(result(a, per_channel, column, h ? sum.z : sum.x, Element::low(added)),
+                                        result(a, per_channel, column + 1, h ? sum.w : sum.y, Element::high(added)));
         if constexpr (kPlanes) {
           a.dst_data[place] = u16(pair);
           a.dst_data[place + a.shape.dst_channel] = u16(pair >> 16);
         } else {
-          *reinterpret_cast<u32*>(a.dst_data + place) = pair;
+          *reinterpret_cast<Pair*>(a.dst_data + place) = pair;
         }
       }
     }

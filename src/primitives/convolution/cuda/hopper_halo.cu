@@ -1,7 +1,7 @@
 // Forward convolution and its gradient of data with unit strides on sm90, for few channels: rows of the matrix product
 // are output channels, columns the pixels of a tile of an image. The tile is loaded with its halo once for all taps of
-// a slice (D) of the filter: a pixel's 64 channels are a row of 128 bytes in shared memory, so that a tap is a shift of
-// the operand by whole rows. 32 channels or fewer, the last of an image, have rows of half the length.
+// a slice (D) of the filter: 64 channels of a pixel, or 32 of fp32, are a row of 128 bytes in shared memory, so that a
+// tap is a shift of the operand by whole rows. If the last are half as many or fewer, their rows have half the length.
 // Columns run over the rows of the halo; those beyond the tile's width are dropped. The consumers work on different
 // tiles, so that one stores while the other multiplies.
 // SPDX-License-Identifier: MIT
@@ -17,18 +17,22 @@ template <class Element, bool kTransposed, int kColumns, int kHalos, int kStages
           bool kScale, int kActivation, bool kPlanes>
 struct ConvHalo {
   static constexpr int kThreads = 384, kResident = 1;
+  using Stored = typename Element::Stored;
 
   struct Arguments {
-    TensorMap weights, src, half_weights, half_src, dst, residual;  // half: of 32 channels
+    TensorMap weights, src, half_weights, half_src, dst, residual;  // half: of rows of 64 bytes
     ConvHaloShape shape;
     const void* bias;  // elements, or fp32 with a scale
     const float* scale;
-    u16* dst_data;  // where planes are stored
+    Stored* dst_data;  // where planes are stored
   };
 
  private:
-  static_assert(!kPlanes || kAddend == kNone);
-  static constexpr int kConsumers = 2, kDepth = 64, kHalf = 32;
+  static constexpr int kSize = sizeof(Stored);
+  static_assert(!kPlanes || (kAddend == kNone && kSize == 2));
+  static_assert(!kTransposed || kSize == 2);
+  // The 64 channels of a tile are stored in parts that fill rows of shared memory.
+  static constexpr int kConsumers = 2, kDepth = kRowBytes / kSize, kHalf = kDepth / 2, kParts = 64 / kDepth;
   static constexpr u32 kStageBytes = 64 * kRowBytes;
   enum Meeting { kStore = 1, kTurn = 3 };  // numbers of barriers, one per consumer
 
@@ -105,12 +109,13 @@ struct ConvHalo {
 
   using Sums = float[kColumns / 2];
 
-  template <int kChannels>
+  /// The product of a tap, of rows of kBytes.
+  template <int kBytes>
   static DEVICE void multiply_tap(Sums& d, u64 da, u64 db, int accumulate) {
-    constexpr u64 kNextDepth = kTransposed ? 16 * kRowBytes / 16 : 2;  // of a, for the next 16 of the depth
+    constexpr u64 kNextDepth = kTransposed ? 16 * kRowBytes / 16 : 2;  // of a, for the next 32 bytes of the depth
     begin_products();
     UNROLL
-    for (int k = 0; k < kChannels / 16; ++k) multiply(d, da + k * kNextDepth, db + 2 * k, accumulate | k);
+    for (int k = 0; k < kBytes / 32; ++k) multiply(d, da + k * kNextDepth, db + 2 * k, accumulate | k);
     commit_products();
   }
 
@@ -136,9 +141,9 @@ struct ConvHalo {
           full(at.slot).wait(at.parity);
           const u64 da = a0 + at.slot * (kStageBytes / 16);
           if (half)
-            multiply_tap<kHalf>(d, da, db, accumulate);
+            multiply_tap<kRowBytes / 2>(d, da, db, accumulate);
           else
-            multiply_tap<kDepth>(d, da, db, accumulate);
+            multiply_tap<kRowBytes>(d, da, db, accumulate);
           wait_for_products<1>();  // those of the tap before have read their operands
           accumulate = 1;
           if (first_lane && before >= 0 && !s.resident) empty(before).arrive();
@@ -220,7 +225,7 @@ struct ConvHalo {
                                 u32& addends) {
     const ConvHaloShape& s = a.shape;
     const int thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
-    const u32 tile = halo_at(s, slot);  // now of tile_h * tile_w pixels x 64 channels
+    const u32 tile = halo_at(s, slot);  // now of tile_h * tile_w pixels x kDepth channels
     float bias[2] = {}, scale[2] = {1, 1};
     UNROLL
     for (int h = 0; h < 2; ++h) {
@@ -229,20 +234,41 @@ struct ConvHalo {
       if constexpr (kBias) bias[h] = bias_of<Element, kScale>(a.bias, channel);
       if constexpr (kScale) scale[h] = a.scale[channel];
     }
-    meet(kStore + consumer, 128);  // all products have read the halo
-    if constexpr (kAddend != kNone) {
-      if (thread == 0) {
-        addend(consumer).arrive_and_expect(s.tile_w * s.tile_h * kRowBytes);
-        load_box(tile, kAddend == kOld ? a.dst : a.residual, addend(consumer), t.output, t.column, t.row, t.slice,
-                 t.image);
+    UNROLL
+    for (int part = 0; part < kParts; ++part) {
+      const int output = t.output + part * kDepth;
+      if (part > 0 && output >= s.outputs) break;
+      meet(kStore + consumer, 128);  // all products have read the halo, the copy engine has read the part before
+      if constexpr (kAddend != kNone) {
+        if (thread == 0) {
+          addend(consumer).arrive_and_expect(s.tile_w * s.tile_h * kRowBytes);
+          load_box(tile, kAddend == kOld ? a.dst : a.residual, addend(consumer), output, t.column, t.row, t.slice,
+                   t.image);
+        }
+        addend(consumer).wait(addends & 1);
+        ++addends;
       }
-      addend(consumer).wait(addends & 1);
-      ++addends;
+      if constexpr (kPlanes) return store_planes(a, t, consumer, d, slot, bias, scale);
+      if (warp / (4 / kParts) == part) fill_part(s, tile, warp % (4 / kParts), d, bias, scale);
+      publish_writes();
+      meet(kStore + consumer, 128);
+      if (thread == 0) {
+        store_box(a.dst, tile, output, t.column, t.row, t.slice, t.image);
+        commit_stores();
+        wait_for_reads<0>();
+      }
     }
-    if constexpr (kPlanes) return store_planes(a, t, consumer, d, slot, bias, scale);
+    if (thread == 0)
+      for (int i = 0; i < 4; ++i) empty_halo(slot).arrive();
+  }
+
+  /// The pixels of a warp's 16 channels, of which those of the part before it are 16 * `before`.
+  static DEVICE void fill_part(const ConvHaloShape& s, u32 tile, int before, const Sums& d, const float (&bias)[2],
+                               const float (&scale)[2]) {
+    const int lane = threadIdx.x % 32;
     // The row of the tile that this lane addresses: that of column 8 (lane / 16) + lane % 8 of the product.
     int x = lane / 16 * 8 + lane % 8, y = 0;
-    const int piece = 2 * warp + lane / 8 % 2, dropped = s.tile_w * s.tile_h;
+    const int piece = 2 * before + lane / 8 % 2, dropped = s.tile_w * s.tile_h;
     UNROLL
     for (int j = 0; j < kColumns / 8; j += 2) {
       while (x >= s.halo_w) {
@@ -250,37 +276,36 @@ struct ConvHalo {
         ++y;
       }
       const int row = x < s.tile_w && y < s.tile_h ? y * s.tile_w + x : dropped;
+      const u32 first = swizzled(tile, row, 0);
       u32 packed[4] = {};
       UNROLL
-      for (int m = 0; m < 4; ++m) {  // an 8x8 matrix: channels 8 (m % 2), columns 8 (m / 2)
-        if (j + m / 2 >= kColumns / 8) continue;
-        float v[2], added[2] = {};
-        if constexpr (kAddend != kNone) {
+      for (int h = 0; h < 2; ++h) {  // columns 8 h
+        if (j + h >= kColumns / 8) continue;
+        u32 at[2];
+        if constexpr (kAddend != kNone || kSize == 4) {
+          // The lane that addresses column 8 h + 2 (lane % 4) + e knows where its row begins.
           UNROLL
-          for (int e = 0; e < 2; ++e) {
-            // The lane that addresses column 8 (m / 2) + 2 (lane % 4) + e knows its row.
-            const int from = __shfl_sync(~0u, row, m / 2 * 16 + 2 * (lane % 4) + e);
-            const int channel = 16 * warp + 8 * (m % 2) + lane / 4;
-            added[e] = Element::of(load_shared<u16>(swizzled(tile, from, channel / 8) + channel % 8 * 2));
-          }
+          for (int e = 0; e < 2; ++e) at[e] = __shfl_sync(~0u, first, 16 * h + 2 * (lane % 4) + e);
         }
         UNROLL
-        for (int e = 0; e < 2; ++e)
-          v[e] = finish<kAddend, kBias, kScale, kActivation>(s.scalars, d[4 * (j + m / 2) + 2 * (m % 2) + e],
-                                                             scale[m % 2], bias[m % 2], added[e]);
-        packed[m] = Element::pack(v[0], v[1]);
+        for (int c = 0; c < 2; ++c) {  // channels 8 c: an 8x8 matrix
+          const u32 channel_at = (16 * before + 8 * c + lane / 4) * kSize;
+          float v[2], added[2] = {};
+          UNROLL
+          for (int e = 0; e < 2; ++e) {
+            if constexpr (kAddend != kNone) added[e] = Element::of(load_shared<Stored>(at[e] ^ channel_at));
+            v[e] = finish<kAddend, kBias, kScale, kActivation>(s.scalars, d[4 * (j + h) + 2 * c + e], scale[c], bias[c],
+                                                               added[e]);
+            if constexpr (kSize == 4) store_shared(at[e] ^ channel_at, v[e]);
+          }
+          if constexpr (kSize == 2) packed[2 * h + c] = Element::pack(v[0], v[1]);
+        }
       }
-      if constexpr (kAddend != kNone) __syncwarp();
-      store_matrices_transposed(swizzled(tile, row, piece), packed);
+      if constexpr (kSize == 2) {
+        if constexpr (kAddend != kNone) __syncwarp();
+        store_matrices_transposed(swizzled(tile, row, piece), packed);
+      }
       x += 16;
-    }
-    publish_writes();
-    meet(kStore + consumer, 128);
-    if (thread == 0) {
-      store_box(a.dst, tile, t.output, t.column, t.row, t.slice, t.image);
-      commit_stores();
-      wait_for_reads<0>();
-      for (int i = 0; i < 4; ++i) empty_halo(slot).arrive();
     }
   }
 

@@ -15,7 +15,7 @@ namespace polymio::convolution::cuda {
 namespace {
 
 using gpu::narrow;
-constexpr int kDepth = 64;  // channels or pixels of a step
+constexpr int kDepth = 64;  // channels or pixels of a step, of 16 bits
 constexpr std::int64_t kMaxIndex = std::int64_t{1} << 30;
 constexpr std::int64_t kMaxSumBytes = 64 << 20;  // of partial gradients of the weights
 
@@ -31,7 +31,6 @@ struct Axis {
   std::int64_t in, out, filter, pad, stride, dilation, x_step, y_step;
 };
 
-int axes(const Problem& p) { return p.spatial(); }
 Axis axis(const Problem& p, int i) {
   const int s = p.spatial() - 1 - i;
   const auto at = static_cast<std::size_t>(s);
@@ -92,7 +91,7 @@ using PhaseAxes = std::array<PhaseAxis, 3>;
 std::vector<PhaseAxes> phases_of(const Problem& p) {
   std::vector<PhaseAxes> all(1);
   for (PhaseAxis& a : all[0]) a.size = a.taps = 1;
-  for (int i = 0; i < axes(p); ++i) {
+  for (int i = 0; i < p.spatial(); ++i) {
     const Axis a = axis(p, i);
     const bool data = p.direction == Direction::kBackwardData;
     std::vector<PhaseAxes> product;
@@ -126,13 +125,23 @@ std::span<const HopperTile> tiles_of(Direction d) {
   return d == Direction::kBackwardWeights ? std::span(kWeightTiles) : std::span<const HopperTile>(kProductTiles);
 }
 
-/// A map of pixels x channels of a tensor in boxes of 64 channels.
-TensorMapSpec pixel_map(const TensorDesc& t, int pixels) {
+int size_in_bytes(DataType t) { return static_cast<int>(size_of(t)); }
+int depth_of(DataType t) { return hopper_depth(t); }
+std::int64_t depth_steps(std::int64_t channels, int depth = kDepth) { return ceil_div(channels, std::int64_t{depth}); }
+
+/// Operands of fp32 are rounded to TF32 when they are loaded, results and what is added to them are not.
+TensorMapSpec::Element element_of(DataType t, bool operand) {
+  using enum TensorMapSpec::Element;
+  return t == DataType::kHalf ? kFloat16 : t == DataType::kBFloat16 ? kBfloat16 : operand ? kTf32 : kFloat32;
+}
+
+/// A map of pixels x channels of a tensor in boxes of the channels of a step.
+TensorMapSpec pixel_map(const TensorDesc& t, int pixels, bool operand = true) {
   TensorMapSpec map;
-  map.element = t.type == DataType::kHalf ? TensorMapSpec::Element::kFloat16 : TensorMapSpec::Element::kBfloat16;
+  map.element = element_of(t.type, operand);
   map.rank = t.rank;
   map.im2col = true;
-  map.box = {kDepth, pixels};
+  map.box = {depth_of(t.type), pixels};
   const auto strides = meaningful_strides(t);
   map.sizes[0] = t.lens[1];
   for (int i = 1; i < t.rank; ++i) {
@@ -155,18 +164,18 @@ TensorMapSpec source_map(const TensorDesc& t, int pixels, const PhaseAxes& phase
   return map;
 }
 
-TensorMapSpec weight_map(const TensorDesc& w, int rows) {
+/// `swapped`: of a copy in which the channels have changed places.
+TensorMapSpec weight_map(const TensorDesc& w, int rows, bool swapped = false) {
   TensorMapSpec map;
-  map.element = w.type == DataType::kHalf ? TensorMapSpec::Element::kFloat16 : TensorMapSpec::Element::kBfloat16;
+  map.element = element_of(w.type, true);
   map.rank = 3;
-  const std::int64_t taps = w.count() / w.lens[0] / w.lens[1], bytes = static_cast<std::int64_t>(size_of(w.type));
-  map.sizes = {w.lens[1], taps, w.lens[0]};
-  map.strides = {0, w.lens[1] * bytes, w.lens[1] * taps * bytes};
-  map.box = {kDepth, 1, rows};
+  const std::int64_t inner = w.lens[swapped ? 0 : 1], outer = w.lens[swapped ? 1 : 0];
+  const std::int64_t taps = w.count() / inner / outer, bytes = size_in_bytes(w.type);
+  map.sizes = {inner, taps, outer};
+  map.strides = {0, inner * bytes, inner * taps * bytes};
+  map.box = {depth_of(w.type), 1, rows};
   return map;
 }
-
-std::int64_t depth_steps(std::int64_t channels) { return ceil_div(channels, std::int64_t{kDepth}); }
 
 }  // namespace
 
@@ -180,7 +189,8 @@ Verdict hopper_addresses(const TensorDesc& t) {
   const auto strides = meaningful_strides(t);
   POLYMIO_REQUIRE(strides[1] == 1, "channels are not innermost");
   for (int i = 0; i < t.rank; ++i)
-    POLYMIO_REQUIRE(i == 1 || strides[static_cast<std::size_t>(i)] % 8 == 0, "rows that are not aligned to 16 bytes");
+    POLYMIO_REQUIRE(i == 1 || strides[static_cast<std::size_t>(i)] * size_in_bytes(t.type) % 16 == 0,
+                    "rows that are not aligned to 16 bytes");
   POLYMIO_REQUIRE_MOST(strides[0], std::int64_t{1} << 38, "elements of an image");
   std::int64_t pixels = 1;
   for (int i = 0; i < t.rank; ++i) pixels *= i == 1 ? 1 : t.lens[static_cast<std::size_t>(i)];
@@ -194,16 +204,20 @@ bool hopper_writes_planes(const Problem& p) {
 
 Verdict hopper_serves(const Problem& p) {
   const DataType t = p.x.type;
-  POLYMIO_REQUIRE(t == DataType::kHalf || t == DataType::kBFloat16, "not a float of 16 bits");
+  const bool tf32 = t == DataType::kFloat;
+  POLYMIO_REQUIRE(t == DataType::kHalf || t == DataType::kBFloat16 || tf32, "not a float of 16 or 32 bits");
+  POLYMIO_REQUIRE(!tf32 || p.direction != Direction::kBackwardWeights, "gradients of fp32 weights");
   POLYMIO_REQUIRE(p.all_types(t) && !p.has_casts(), "mixed types");
   POLYMIO_REQUIRE(p.groups() == 1, "groups");
-  POLYMIO_REQUIRE(p.c() % 8 == 0 && p.k() % 8 == 0, "channels that are no multiple of 8");
+  const int unit = 16 / size_in_bytes(t);
+  POLYMIO_REQUIRE(p.c() % unit == 0 && p.k() % unit == 0, "channels that are no multiple of 16 bytes");
   POLYMIO_REQUIRE(p.spatial() <= 3 && p.w.is_channels_last(), "weights whose channels are not innermost");
   const bool planes = hopper_writes_planes(p);
   for (const TensorDesc* t : {&p.x, &p.y}) {
     if (planes && t == &p.output()) continue;
     if (const Verdict v = hopper_addresses(*t); !v) return v;
   }
+  POLYMIO_REQUIRE(!planes || !tf32, "planes of fp32");
   POLYMIO_REQUIRE(!planes || (p.scalars != Scalars::kBilinear && !p.epilogue.residual), "does not add to planes");
   POLYMIO_REQUIRE_MOST(p.w.count(), kMaxIndex, "elements of w");
   POLYMIO_REQUIRE(!p.epilogue.norm, "does not fuse a batch norm before it is folded");
@@ -237,7 +251,7 @@ int plane_unit(const TensorDesc& t) {
 HopperProduct hopper_product(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
   const bool data = p.direction == Direction::kBackwardData;
   const TensorDesc &src = data ? p.y : p.x, &dst = data ? p.x : p.y;
-  const int spatial = p.spatial();
+  const int spatial = p.spatial(), size = size_in_bytes(p.x.type);
   HopperProduct plan;
   plan.tile = kProductTiles[point[kTile]];
   // The parameters of channels and of the fused scale take the room of a stage.
@@ -257,19 +271,19 @@ HopperProduct hopper_product(const DeviceInfo& d, const Problem& p, const TunePo
   s.unit = planes && phases.size() == 1 ? plane_unit(dst) : 1;
   plan.one_phase = phases.size() == 1;
   s.phases = narrow(static_cast<std::int64_t>(phases.size()));
-  plan.weights = weight_map(p.w, data ? kDepth : plan.tile.columns);
+  plan.weights = weight_map(p.w, hopper_transposes_weights(p) ? kDepth : plan.tile.columns, hopper_swaps_weights(p));
   for (int i = 0; i < spatial; ++i) {
     const Axis a = axis(p, i);
     s.dst_step[i] = data ? a.x_step * a.stride : a.y_step;
   }
-  const int slab = plan.tile.columns % 64 == 0 ? 64 : 32;
+  const int slab = plan.tile.slab_columns(size);
   for (const PhaseAxes& phase : phases) {
     kernels::ConvPhase out{};
     std::int64_t tap_pitch = 1, pixels = p.n();
     TensorMapSpec dst_map;
-    if (!planes) dst_map = pixel_map(dst, 64);
+    if (!planes) dst_map = pixel_map(dst, 64, false);
     dst_map.box[0] = slab;
-    dst_map.swizzle = slab * 2;
+    dst_map.swizzle = slab * size;
     for (int i = 0; i < 3; ++i) {
       const PhaseAxis& a = phase[static_cast<std::size_t>(i)];
       out.size[i] = narrow(a.size);
@@ -347,22 +361,22 @@ Halo best_halo(std::int64_t out_w, std::int64_t out_h, std::int64_t reach_w, std
 }
 
 bool has_unit_strides(const Problem& p) {
-  for (int i = 0; i < axes(p); ++i)
+  for (int i = 0; i < p.spatial(); ++i)
     if (axis(p, i).stride != 1) return false;
   return true;
 }
 
-/// Boxes of an image and 64 channels.
-TensorMapSpec box_map(const TensorDesc& t, std::int64_t width, std::int64_t height) {
-  TensorMapSpec map = pixel_map(t, 1);
+/// Boxes of an image and the channels of a step.
+TensorMapSpec box_map(const TensorDesc& t, std::int64_t width, std::int64_t height, bool operand = true) {
+  TensorMapSpec map = pixel_map(t, 1, operand);
   map.im2col = false;
-  map.box = {kDepth, narrow(width), narrow(height), 1};
+  map.box = {depth_of(t.type), narrow(width), narrow(height), 1};
   return map;
 }
 
 /// The same with all three spatial dimensions.
-TensorMapSpec slice_map(const TensorDesc& t, std::int64_t width, std::int64_t height) {
-  TensorMapSpec map = box_map(t, width, height);
+TensorMapSpec slice_map(const TensorDesc& t, std::int64_t width, std::int64_t height, bool operand = true) {
+  TensorMapSpec map = box_map(t, width, height, operand);
   const auto images = static_cast<std::size_t>(t.rank - 1), last = std::size_t{4};
   map.rank = 5;
   map.sizes[last] = map.sizes[images];
@@ -371,7 +385,7 @@ TensorMapSpec slice_map(const TensorDesc& t, std::int64_t width, std::int64_t he
     map.sizes[i] = 1;
     map.strides[i] = map.strides[last];
   }
-  map.box = {kDepth, narrow(width), narrow(height), 1, 1};
+  map.box = {depth_of(t.type), narrow(width), narrow(height), 1, 1};
   return map;
 }
 
@@ -393,8 +407,9 @@ HopperHalo hopper_halo(const Problem& p) {
   if (planes && dst_strides[last] != 1) return plan;
   const PhaseAxes phase = phases_of(p).front();
   const std::int64_t reach_w = reach(phase[0]), reach_h = reach(phase[1]), slice_taps = phase[0].taps * phase[1].taps;
-  const std::int64_t steps = slice_taps * phase[2].taps * depth_steps(src.lens[1]);
-  const bool is_resident = dst.lens[1] <= kDepth && steps <= HopperHalo::kStages;
+  const int depth = depth_of(src.type);
+  const std::int64_t halos = HopperHalo::halos(size_of(src.type)), stages = HopperHalo::stages(size_of(src.type));
+  const bool is_resident = dst.lens[1] <= 64 && slice_taps * phase[2].taps * depth_steps(src.lens[1], depth) <= stages;
   const auto bytes_of = [&](std::int64_t halo_w, std::int64_t columns) {
     return row_bytes(reach_h * halo_w + reach_w + columns);
   };
@@ -403,7 +418,7 @@ HopperHalo hopper_halo(const Problem& p) {
       [&](std::int64_t width, std::int64_t height, std::int64_t halo_w) {
         constexpr std::int64_t kMaxColumns = 256;
         const std::int64_t columns = round_up((height - 1) * halo_w + width, 8);
-        const std::int64_t bytes = HopperHalo::kStages * 8192 + 1024 + HopperHalo::kHalos * bytes_of(halo_w, columns);
+        const std::int64_t bytes = stages * 8192 + 1024 + halos * bytes_of(halo_w, columns);
         return columns <= kMaxColumns && bytes <= kSharedBytes ? columns : 0;
       },
       [&](std::int64_t halo_w, std::int64_t columns) {
@@ -435,28 +450,29 @@ HopperHalo hopper_halo(const Problem& p) {
   }
   s.dst_image = dst_strides[0];
   s.dst_channel = dst_strides[1];
-  s.dst_row = axes(p) > 1 ? dst_strides[last - 1] : 0;
-  s.dst_slice = axes(p) > 2 ? dst_strides[last - 2] : 0;
+  s.dst_row = p.spatial() > 1 ? dst_strides[last - 1] : 0;
+  s.dst_slice = p.spatial() > 2 ? dst_strides[last - 2] : 0;
   s.resident = is_resident;
-  plan.weights = weight_map(p.w, kDepth);
+  plan.weights = weight_map(p.w, 64, hopper_swaps_weights(p));
   plan.src = slice_map(src, halo.halo_w, halo.height + reach_h);
-  if ((s.reduced - 1) % kDepth < kDepth / 2) {
+  if ((s.reduced - 1) % depth < depth / 2) {
     constexpr int kHalfSwizzle = 64;
+    const bool transposed = hopper_transposes_weights(p);
     plan.half_weights = plan.weights;
-    plan.half_weights.box[data ? 2 : 0] = kDepth / 2;
-    if (!data) plan.half_weights.swizzle = kHalfSwizzle;
+    plan.half_weights.box[transposed ? 2 : 0] = depth / 2;
+    if (!transposed) plan.half_weights.swizzle = kHalfSwizzle;
     plan.half_src = plan.src;
-    plan.half_src.box[0] = kDepth / 2;
+    plan.half_src.box[0] = depth / 2;
     plan.half_src.swizzle = kHalfSwizzle;
   }
-  if (!planes) plan.dst = slice_map(dst, halo.width, halo.height);
+  if (!planes) plan.dst = slice_map(dst, halo.width, halo.height, false);
   return plan;
 }
 
 HopperHaloWeights hopper_halo_weights(const DeviceInfo& d, const Problem& p) {
   HopperHaloWeights plan;
   constexpr std::int64_t kMaxTaps = 3;
-  if (axes(p) != 2 || !has_unit_strides(p) || p.filter(0) > kMaxTaps || p.filter(1) > kMaxTaps) return plan;
+  if (p.spatial() != 2 || !has_unit_strides(p) || p.filter(0) > kMaxTaps || p.filter(1) > kMaxTaps) return plan;
   const PhaseAxes phase = phases_of(p).front();
   const std::int64_t reach_w = reach(phase[0]), reach_h = reach(phase[1]);
   const auto bytes_of = [&](std::int64_t halo_w, std::int64_t pixels) {
@@ -623,173 +639,13 @@ bool hopper_takes(const DeviceInfo& d, const Problem& p, const TunePoint& point)
   const HopperTile& tile = tiles[static_cast<std::size_t>(point[kTile])];
   if (tile.columns >= 2 * std::max<std::int64_t>(64, outputs)) return false;
   if (fills_registers(tile) && !is_plain(p)) return false;
-  if (point[kOrder] == 1 && (taps == 1 || depth_steps(data ? p.k() : p.c()) == 1)) return false;
+  const int depth = depth_of(p.x.type);
+  if (point[kOrder] == 1 && (taps == 1 || depth_steps(data ? p.k() : p.c(), depth) == 1)) return false;
   if (split == 1) return true;
   // Clusters are for few tiles and long sums.
   const HopperProduct plan = hopper_product(d, p, point);
-  return plan.tile.can_split(split, data) && plan.shape.tiles * split <= 2 * d.units &&
-         taps * depth_steps(plan.shape.reduced) >= 2 * split;
-}
-
-namespace {
-
-double real(std::int64_t v) { return static_cast<double>(v); }
-
-/// What is computed and what is read from memory overlap, but not all of it.
-double overlapped(double computed, double read) {
-  const double a = computed * computed, b = read * read;
-  return std::sqrt(std::sqrt(a * a + b * b));
-}
-
-/// Microseconds in which memory moves the tensors at a share of its bandwidth. Strides may leave out pixels of x.
-double memory_us(const DeviceInfo& d, const Problem& p, double share) {
-  auto x = static_cast<double>(p.x.bytes());
-  for (int i = 0; i < axes(p) && p.direction != Direction::kBackwardData; ++i) {
-    const Axis a = axis(p, i);
-    x *= std::min(1.0, real(a.filter) / real(a.stride));
-  }
-  return (x + static_cast<double>(p.w.bytes() + p.y.bytes())) / (1e3 * d.bandwidth_gbs * share);
-}
-
-/// Constants of forward and backward data, fitted to times on an H100.
-namespace product {
-constexpr double kGhz = 1.37, kStartUs = 1.8, kHaloStartUs = 3.2, kMemory = 0.8;
-constexpr double kFlop = 8192 / 2;   // per clock
-constexpr double kL2Bytes = 61;      // per clock
-constexpr double kStore = 0.07;      // clocks per element of a tile
-constexpr double kSplitStore = 3.4;  // times as much, if blocks add their sums
-constexpr double kSplitUs = 1.6;
-constexpr double kNarrow = 1.77;                       // times the clocks of products: fewer than 128 columns
-constexpr double kApart = 1.02;                        // tiles apart
-constexpr double kHalfBox = 1.4;                       // tiles apart that use half of a box of transposed weights
-constexpr double kPartialBox = 2;                      // more time for boxes of which some channels do not exist
-constexpr double kOrder = 1.03, kOrderStrided = 0.98;  // channels innermost
-constexpr double kHaloFlop = 8192 / 1.92, kHaloStore = 0.015, kHaloL2Bytes = 50;
-}  // namespace product
-
-double halo_us(const DeviceInfo& d, const Problem& p) {
-  const HopperHalo plan = hopper_halo(p);
-  const auto& s = plan.shape;
-  const double taps = s.taps[0] * s.taps[1] * s.taps[2], blocks = real(depth_steps(s.reduced));
-  const double depth = real(round_up(s.reduced, kDepth / 2)) / blocks;  // of a step
-  const double products = 2.0 * 64 * plan.columns * depth / product::kHaloFlop;
-  const double weights = s.resident ? 0 : 64 * 2 * depth / product::kHaloL2Bytes;
-  const double tile = blocks * taps * std::max(products, weights), store = product::kHaloStore * 64 * plan.columns;
-  const double clocks = real(ceil_div(s.tiles, d.units)) * std::max(tile, (tile + store) / 2) + store;
-  return product::kHaloStartUs + overlapped(clocks / (1e3 * product::kGhz), memory_us(d, p, product::kMemory));
-}
-
-double product_us(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
-  if (hopper_has_halo(p, point)) return halo_us(d, p);
-  const HopperProduct plan = hopper_product(d, p, point);
-  const HopperTile& tile = plan.tile;
-  const bool data = p.direction == Direction::kBackwardData, split = plan.split > 1;
-  const double elements = real(tile.rows()) * tile.columns;
-  const double products = 2 * elements * kDepth / product::kFlop * (tile.columns < 128 ? product::kNarrow : 1),
-               loads = tile.stage_rows(data) * 128 / product::kL2Bytes;
-  const bool half_box = data && tile.apart && tile.columns % 64 != 0;
-  const bool strided = !data && std::ranges::any_of(plan.phases.front().step, [](int step) { return step > 1; });
-  const double step =
-      std::max(products, loads) * (half_box ? product::kHalfBox : 1) *
-      (plan.shape.reduced % kDepth ? 1 + product::kPartialBox / real(depth_steps(plan.shape.reduced)) : 1) *
-      (plan.shape.taps_innermost ? 1
-       : strided                 ? product::kOrderStrided
-                                 : product::kOrder);
-  const double store = product::kStore * elements;
-  // Larger clusters do not fill all parts of the device.
-  const int units = plan.split < 4 ? d.units : d.units * 10 / 11;
-  double clocks = tile.apart ? store : 0;
-  for (const kernels::ConvPhase& phase : plan.phases) {
-    const std::int64_t taps = std::int64_t{phase.taps[0]} * phase.taps[1] * phase.taps[2];
-    const std::int64_t steps =
-        std::max<std::int64_t>(1, ceil_div(taps * depth_steps(plan.shape.reduced), std::int64_t{plan.split}));
-    const double all = real(steps) * step;
-    const double own = tile.apart ? std::max(all, (all + store) / 2) * product::kApart
-                                  : all + store * (split ? product::kSplitStore : 1);
-    const std::int64_t tiles = std::int64_t{phase.row_tiles} * plan.shape.column_tiles * plan.split;
-    clocks += own * (plan.phases.size() == 1 ? real(ceil_div(tiles, std::int64_t{units})) : real(tiles) / d.units);
-  }
-  return product::kStartUs + (split ? product::kSplitUs : 0) +
-         overlapped(clocks / (1e3 * product::kGhz), memory_us(d, p, product::kMemory));
-}
-
-/// Constants of the gradient of the weights, likewise.
-namespace weights {
-constexpr double kGhz = 1.76, kStartUs = 4.3, kHaloStartUs = 6.3, kMemory = 0.875;
-constexpr double kFlop = 8192 / 2 / 1.1;         // per clock
-constexpr double kSharedBytes = 116;             // per clock, of shared memory
-constexpr double kL2Bytes = 93, kNewBytes = 46;  // per clock; of pixels that no other block reads at the time
-constexpr double kPartialBox = 0.7;              // more time for boxes of which some channels do not exist
-constexpr double kStore = 0.062;                 // clocks per element of a tile
-constexpr double kSumBytes = 41;                 // per clock, of sums that a block writes or adds
-constexpr double kClearUs = 1.5, kAddUs = 1.1;   // launches
-constexpr double kPartBytes = 4.15e6;            // per microsecond
-}  // namespace weights
-
-double add_partials_us(std::int64_t parts, std::int64_t elements) {
-  return parts > 1 ? weights::kAddUs + 8.0 * real(parts * elements) / weights::kPartBytes : 0;
-}
-
-double halo_weights_us(const DeviceInfo& d, const Problem& p) {
-  const HopperHaloWeights plan = hopper_halo_weights(d, p);
-  const auto& s = plan.shape;
-  const double taps = real(p.filter(0)) * real(p.filter(1));
-  const double products = 2.0 * 64 * 64 * taps * plan.pixels / weights::kFlop,
-               loads = (s.box_bytes + s.tile_w * s.tile_h * 128) / weights::kL2Bytes;
-  const double work = real(ceil_div(s.tiles, s.parts)) * std::max(products, loads) + weights::kStore * 64 * 64 * taps;
-  const double computed = real(ceil_div(s.works, d.units)) * work / (1e3 * weights::kGhz);
-  return weights::kHaloStartUs + overlapped(computed, memory_us(d, p, weights::kMemory)) +
-         add_partials_us(s.parts, p.w.count());
-}
-
-double weights_us(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
-  if (hopper_has_halo(p, point)) return halo_weights_us(d, p);
-  const HopperWeights plan = hopper_weights(d, p, point);
-  const HopperTile& tile = plan.tile;
-  const auto& s = plan.shape;
-  const std::int64_t tiles = std::int64_t{s.row_tiles} * s.column_tiles,
-                     rounds = ceil_div(tiles, std::int64_t{s.group_blocks});
-  const double elements = real(tile.rows()) * tile.columns;
-  // Of a step: products; operands in shared memory; loads of what exists.
-  const double products = 2 * elements * kDepth / weights::kFlop;
-  const int consumers = tile.apart ? 1 : 2;
-  const double shared =
-      (consumers * tile.row_blocks * (64 + tile.columns) + tile.rows() + tile.columns) * 128 / weights::kSharedBytes;
-  const double outputs = real(depth_steps(p.k())) * 64, channels = real(depth_steps(p.c())) * 64;
-  double taps = 1, steps = 1;
-  for (int i = 0; i < axes(p); ++i) {
-    taps *= s.taps[i];
-    if (s.taps[i] > 1) steps *= s.step[i];
-  }
-  const double row_boxes = real(depth_steps(p.k())) / s.row_tiles,
-               column_boxes = taps * real(depth_steps(p.c())) / s.column_tiles;
-  const double partial = (p.k() % 64 ? 1.0 / s.row_tiles : 0) + (p.c() % 64 ? taps / s.column_tiles : 0);
-  const double loaded = (row_boxes + column_boxes) * 64 * 128;
-  const double group = std::min(outputs, real(s.group_blocks) * tile.rows()) +
-                       std::min(channels * steps, real(s.group_blocks) * tile.columns);
-  const double loads =
-      loaded / weights::kL2Bytes + s.groups * group * 128 / std::min<double>(plan.blocks, d.units) / weights::kNewBytes;
-  const double ends = s.has_parts ? 1 : std::max(1.0, std::ceil(real(rounds) / s.groups));
-  double clocks = real(ceil_div(rounds * s.steps, std::int64_t{s.groups})) * std::max({products, shared, loads}) *
-                      (1 + weights::kPartialBox * partial / (row_boxes + column_boxes)) +
-                  weights::kStore * elements * ends * (s.has_parts ? 2 : 1);
-  const double sum = 4 * elements / weights::kSumBytes;
-  double after = 0;
-  if (s.has_parts) {
-    after = add_partials_us(s.groups, p.w.count());
-  } else if (s.groups > 1) {
-    clocks += (std::ceil(s.groups / real(rounds)) + 1) * sum;
-    after = weights::kClearUs;
-  }
-  if (tile.apart) clocks += 2 * sum * ends;
-  const double computed = real(ceil_div(plan.blocks, d.units)) * clocks / (1e3 * weights::kGhz);
-  return weights::kStartUs + overlapped(computed, memory_us(d, p, weights::kMemory)) + after;
-}
-
-}  // namespace
-
-double hopper_estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
-  return p.direction == Direction::kBackwardWeights ? weights_us(d, p, point) : product_us(d, p, point);
+  return plan.tile.can_split(split, hopper_transposes_weights(p)) && plan.shape.tiles * split <= 2 * d.units &&
+         taps * depth_steps(plan.shape.reduced, depth) >= 2 * split;
 }
 
 TunePoint hopper_default(const DeviceInfo& d, const Problem& p) {

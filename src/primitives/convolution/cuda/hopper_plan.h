@@ -10,6 +10,9 @@
 
 namespace polymio::convolution::cuda {
 
+/// Channels of a step of the products: 128 bytes.
+inline int hopper_depth(DataType t) { return 128 / static_cast<int>(size_of(t)); }
+
 /// Whether the kernels run on the device.
 Verdict hopper_runs_on(const DeviceInfo&);
 
@@ -22,6 +25,15 @@ bool hopper_writes_planes(const Problem&);
 /// Whether tensor maps can describe the tensor: channels innermost, rows aligned to 16 bytes.
 Verdict hopper_addresses(const TensorDesc&);
 
+/// Backward data: whether weights that are contiguous along output channels are copied with their channels swapped, as
+/// fp32 needs it, or are multiplied as they are.
+inline bool hopper_swaps_weights(const Problem& p) {
+  return p.direction == Direction::kBackwardData && p.x.type == DataType::kFloat;
+}
+inline bool hopper_transposes_weights(const Problem& p) {
+  return p.direction == Direction::kBackwardData && !hopper_swaps_weights(p);
+}
+
 /// A tile of the product and how the two consumer warpgroups of a block share the work.
 struct HopperTile {
   int row_blocks;  // of 64 rows, of a consumer
@@ -29,6 +41,8 @@ struct HopperTile {
   int stages;
   bool apart;  // consumers have tiles (forward, backward data) or steps (weights) of their own, else half the rows each
   constexpr int rows() const { return 64 * row_blocks * (apart ? 1 : 2); }
+  /// Columns that one store writes, of elements of `size` bytes.
+  constexpr int slab_columns(int size) const { return columns * size % 128 == 0 ? 128 / size : 32; }
   /// Rows of 128 bytes of a stage. Transposed weights are in boxes of 64 columns.
   constexpr int stage_rows(bool transposed) const { return rows() + (transposed ? (columns + 63) / 64 * 64 : columns); }
   /// Whether the blocks of a cluster can share a tile: each has registers to add up, and all sums pass through the
@@ -64,11 +78,13 @@ HopperProduct hopper_product(const DeviceInfo&, const Problem&, const TunePoint&
 
 /// Forward and backward data with unit strides from tiles with their halo.
 struct HopperHalo {
-  static constexpr int kHalos = 3, kStages = 9;  // in shared memory: tiles, taps of weights
-  int columns = 0;                               // of the product; 0: no tile fits
+  // In shared memory, by the bytes of an element: tiles, taps of weights. Results of fp32 take longer to store.
+  static constexpr int halos(std::size_t size) { return size == 2 ? 3 : 4; }
+  static constexpr int stages(std::size_t size) { return size == 2 ? 9 : 5; }
+  int columns = 0;  // of the product; 0: no tile fits
   kernels::ConvHaloShape shape{};
   TensorMapSpec weights, src, dst;
-  TensorMapSpec half_weights, half_src;  // of 32 channels, if the last 64 are no more; else of rank 0
+  TensorMapSpec half_weights, half_src;  // of half a step, if the last channels are no more; else of rank 0
 };
 HopperHalo hopper_halo(const Problem&);
 

@@ -37,10 +37,17 @@ T load_shared(u32 address) {
   return polymio::emulated::read_shared<T>(address);
 }
 
+template <class T>
+void store_shared(u32 address, T v) {
+  std::memcpy(polymio::emulated::at_shared(address, sizeof v), &v, sizeof v);
+}
+
 inline u32 load_acquired(const u32* flag) { return *flag; }
 
 template <class T>
 struct Float16 {
+  using Stored = std::uint16_t;
+  using Pair = u32;
   static std::uint16_t bits(float v) {
     std::uint16_t u;
     polymio::dtype::store(
@@ -54,6 +61,15 @@ struct Float16 {
 };
 using Half = Float16<polymio::dtype::Half>;
 using Bfloat16 = Float16<polymio::dtype::BFloat16>;
+
+struct Tf32 {
+  using Stored = float;
+  using Pair = float2;
+  static float2 pack(float low, float high) { return {low, high}; }
+  static float low(float2 v) { return v.x; }
+  static float high(float2 v) { return v.y; }
+  static float of(float v) { return v; }
+};
 
 inline u32 cluster_rank() { return polymio::emulated::cluster_rank(); }
 inline void meet_cluster() { polymio::emulated::meet_cluster(); }
