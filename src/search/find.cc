@@ -25,18 +25,6 @@ namespace {
 
 thread_local std::string report;
 
-/// The largest workspace of any candidate, with `tune` at any of its tune points. Bytes.
-std::size_t most_workspace(const Request& rq, const std::vector<Candidate>& candidates, bool tune) {
-  std::size_t most = 0;
-  for (const auto& c : candidates) {
-    most = std::max(most, c.workspace);
-    if (!tune) continue;
-    for (const auto& p : tune_points(rq, c))
-      most = std::max(most, c.solver->workspace_size(rq.handle.device(), rq.problem, p));
-  }
-  return most;
-}
-
 class Finder {
  public:
   Finder(const Request& rq, const FindOptions& options, const void* args)

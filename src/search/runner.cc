@@ -12,6 +12,7 @@
 #include "core/registry.h"
 #include "search/online_tuning.h"
 #include "search/record.h"
+#include "search/tune.h"
 
 namespace polymio::search {
 namespace {
@@ -78,8 +79,12 @@ std::optional<Plan> buildable_plan(const Call& call, const Candidate& c) {
 /// The best after a find on data of our own, or nothing where there is no memory for it.
 std::optional<Candidate> best_on_private_data(const Request& rq) {
   try {
-    const auto own = rq.check->private_case(rq.handle, rq.handle.workspace_limit());
-    if (own && own->problem().equals(rq.problem)) return find(rq, {}, own->args(nullptr, 0)).at(0);
+    const std::size_t bytes = most_workspace(rq, rank(rq), true), limit = rq.handle.workspace_limit();
+    const auto own = bytes < limit ? rq.check->private_case(rq.handle, limit - bytes) : nullptr;
+    if (own && own->problem().equals(rq.problem)) {
+      const Memory workspace(rq.handle, bytes);
+      return find(rq, {}, own->args(workspace.data(), bytes)).at(0);
+    }
     log::info("not tuned: its data would exceed the workspace limit: {}", rq.problem.key());
   } catch (const Error& e) {
     if (e.status != Status::kAllocFailed) throw;

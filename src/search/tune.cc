@@ -200,6 +200,17 @@ std::vector<TunePoint> tune_points(const Request& rq, const Candidate& start) {
   return points;
 }
 
+std::size_t most_workspace(const Request& rq, const std::vector<Candidate>& candidates, bool tune) {
+  std::size_t most = 0;
+  for (const auto& c : candidates) {
+    most = std::max(most, c.workspace);
+    if (!tune) continue;
+    for (const auto& p : tune_points(rq, c))
+      most = std::max(most, c.solver->workspace_size(rq.handle.device(), rq.problem, p));
+  }
+  return most;
+}
+
 TuneResult tune(const Request& rq, Verifier& verifier, Candidate& candidate, const void* args, const TuneLimits& limits,
                 bool again) {
   if (tune_points(rq, candidate).empty() || (candidate.tuned && !again)) return {};

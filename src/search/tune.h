@@ -17,6 +17,9 @@ struct TuneResult {
 /// Every valid point within the workspace limit: the starting point, then the others by estimate, fastest first.
 std::vector<TunePoint> tune_points(const Request&, const Candidate& start);
 
+/// The largest workspace of any candidate, with `tune` at any of its tune points. Bytes.
+std::size_t most_workspace(const Request&, const std::vector<Candidate>&, bool tune);
+
 /// Sets the candidate's point and time to the best ones. `tuned` is set when the search is complete; otherwise the next
 /// call continues. The handle's callback may stop it.
 TuneResult tune(const Request&, Verifier&, Candidate&, const void* args, const TuneLimits&, bool again);
