@@ -14,6 +14,7 @@
 #include "primitives/activation/activation.h"
 #include "primitives/convolution/convolution.h"
 #include "primitives/mha/mha.h"
+#include "primitives/reduce/reduce.h"
 #include "primitives/softmax/softmax.h"
 
 namespace {
@@ -223,6 +224,38 @@ void ask_attention() {
       }
 }
 
+void ask_reduction() {
+  using namespace reduce;
+  static constexpr std::pair<const char*, Lens (*)(const Lens&)> kKeep[] = {{"rows",
+                                                                             [](const Lens& a) {
+                                                                               return Lens{a[0], a[1], 1};
+                                                                             }},
+                                                                            {"columns",
+                                                                             [](const Lens& a) {
+                                                                               return Lens{1, a[1], a[2]};
+                                                                             }},
+                                                                            {"all elements", [](const Lens&) {
+                                                                               return Lens{1, 1, 1};
+                                                                             }}};
+  for (const Op op : {Op::kAdd, Op::kMax})
+    for (const Types& types : types_of_convolutions())
+      for (const Order order : {Order::kChannelsFirst, Order::kGaps})
+        for (const auto& [name, kept] : kKeep) {
+          if (types.in != types.out || types.in != types.cast) continue;
+          const Lens lens = {8, 64, 784};
+          Problem p;
+          p.op = op;
+          p.a = tensor(types.in, lens, order);
+          p.c = tensor(types.in, kept(lens), Order::kChannelsFirst);
+          if (is_extreme(op)) p.positions = positions_of(p.c);
+          if (!is_valid_problem(p)) continue;
+          ask(
+              "reduction", [](DeviceKind device, const ProblemBase&) { return solvers(device); }, p,
+              fmt::format("{}\t{}\t{}\t{}", is_extreme(op) ? "extremes with indices" : "sums", types.name,
+                          order == Order::kGaps ? "with gaps" : "packed", name));
+        }
+}
+
 }  // namespace
 
 int main() {
@@ -230,5 +263,6 @@ int main() {
   ask_activation();
   ask_softmax();
   ask_attention();
+  ask_reduction();
   return 0;
 }

@@ -27,7 +27,7 @@ class Reduction final : public TensorOperation {
     const reference::Reduction p = reduce_.problem();
     std::vector<Operand> all = {{"a", p.a, 1}};
     if (reduce_.has_values()) all.push_back({"c", p.c, p.beta == 0 ? 0.0 : 1.0, kWritten});
-    if (reduce_.has_positions()) all.push_back({"indices", ReduceArgs::positions_of(p.c), 0, kWritten});
+    if (reduce_.has_positions()) all.push_back({"indices", reduce_.positions_of(p.c), 0, kWritten});
     return all;
   }
 

@@ -23,7 +23,7 @@ struct ReduceArgs {
   std::int64_t op, computation = kFloat, nan = 0, indices = 0;
   int out_type = kNoType;
   double alpha = 1, beta = 0;
-  std::vector<std::int64_t> in_strides, out_strides;
+  std::vector<std::int64_t> in_strides, out_strides, indices_strides;
 
   Flags rows() {
     static constexpr Choice kTypes[] = {{"fp32", kFloat},  {"fp16", kHalf},   {"bf16", kBFloat16},
@@ -34,7 +34,8 @@ struct ReduceArgs {
     const bool any = kind == kReduce;
     Flags all = {
         {"D", "DimLengths", Text{&lengths, "N[,..]"}, "sizes of the input, separated by commas or x", Part::kShape},
-        {"R", any ? "DimsToReduce" : "DimToReduce", Text{&reduced, any ? "N[,..]" : "N"}, "from 0", Part::kShape},
+        {"R", any ? "DimsToReduce" : "DimToReduce", Text{&reduced, any ? "N[,..]" : "N"},
+         any ? "from 0; none" : "from 0", Part::kShape},
         {"O",
          any                ? "ReduceOp"
          : kind == kExtreme ? "ReduceExtremeOp"
@@ -51,6 +52,9 @@ struct ReduceArgs {
     }
     all.push_back({"", "in_strides", Integers{&in_strides}, "element strides of the input", Part::kOption});
     all.push_back({"", "out_strides", Integers{&out_strides}, "element strides of the output", Part::kOption});
+    if (kind == kExtreme)
+      all.push_back(
+          {"", "indices_strides", Integers{&indices_strides}, "element strides of the indices", Part::kOption});
     all.push_back({"", "out_type", Name{&out_type, kTypes}, "of the output (default: the input's)", Part::kOption});
     return all;
   }
@@ -60,7 +64,9 @@ struct ReduceArgs {
     reference::Reduction p;
     std::vector<std::int64_t> lens = numbers("DimLengths", lengths, 1);
     p.a = {static_cast<reference::Type>(type), lens, strides("in_strides", in_strides, lens.size())};
-    const auto dims = numbers(kind == kReduce ? "DimsToReduce" : "DimToReduce", reduced, 0);
+    std::vector<std::int64_t> dims;
+    if (kind != kReduce || reduced != "none")
+      dims = numbers(kind == kReduce ? "DimsToReduce" : "DimToReduce", reduced, 0);
     for (const std::int64_t d : dims) {
       if (d >= static_cast<std::int64_t>(lens.size()) || (kind != kReduce && dims.size() > 1))
         throw ArgError(fmt::format("-R: bad value '{}', allowed: {} from 0 to {}", reduced,
@@ -84,9 +90,10 @@ struct ReduceArgs {
   }
   bool has_values() const { return kind != kExtreme || op > 2; }
   bool has_positions() const { return kind == kExtreme || (kind == kReduce && indices == 1 && op >= 2 && op <= 4); }
-  // Of extremes: dense, the dimensions in the order of the strides of c.
-  static reference::Tensor positions_of(const reference::Tensor& c) {
-    reference::Tensor t(reference::Type::kInt32, c.lens);
+  // Of extremes: dense, the dimensions in the order of the strides of c, unless strides are given.
+  reference::Tensor positions_of(const reference::Tensor& c) const {
+    reference::Tensor t(reference::Type::kInt32, c.lens, strides("indices_strides", indices_strides, c.lens.size()));
+    if (!indices_strides.empty()) return t;
     std::vector<std::size_t> order;
     for (std::size_t d = 0; d < c.lens.size(); ++d) order.push_back(d);
     std::stable_sort(order.begin(), order.end(), [&](auto d, auto e) { return c.strides[d] > c.strides[e]; });

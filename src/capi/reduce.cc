@@ -38,7 +38,6 @@ Problem problem_of(const ReduceObject& r, const miopenTensorDescriptor_t a, cons
   p.a = described(a, "A");
   p.c = described(c, "C");
   if (r.indices == MIOPEN_REDUCE_TENSOR_FLATTENED_INDICES && is_extreme(p.op)) p.positions = reduce::positions_of(p.c);
-  reduce::validate(p);
   return p;
 }
 
@@ -51,12 +50,12 @@ TensorDesc result_of(const TensorDesc& x, std::int32_t dim, const miopenTensorDe
 Problem calculation(const miopenTensorDescriptor_t x, std::int32_t dim, miopenReduceCalculationOp_t op,
                     miopenReduceCalculationNanPropagation_t nan, const miopenTensorDescriptor_t y) {
   Problem p;
+  p.kind = reduce::Kind::kCalculation;
   const int product = number_in(op, 1, 2, "operation", "1 (product) and 2 (sum)") == 1;
   p.op = product ? Op::kMul : Op::kAdd;
   p.nan = number_in(nan, 0, 1, "NaN propagation", "0 and 1") == 1 ? Nan::kZero : Nan::kPropagate;
   p.a = described(x, "x");
   p.c = result_of(p.a, dim, y, "y");
-  reduce::validate(p);
   return p;
 }
 
@@ -128,6 +127,7 @@ miopenStatus_t miopenGetReductionIndicesSize(miopenHandle_t handle,
     deref(handle);
     not_null(sizeInBytes, "sizeInBytes");
     const Problem p = problem_of(deref(reduceTensorDesc), aDesc, cDesc);
+    reduce::validate(p);
     *sizeInBytes = p.has_positions() ? p.positions.bytes() : 0;
   });
 }
@@ -139,7 +139,7 @@ miopenStatus_t miopenGetReductionWorkspaceSize(miopenHandle_t handle,
   return guard([&] {
     not_null(sizeInBytes, "sizeInBytes");
     const Problem p = problem_of(deref(reduceTensorDesc), aDesc, cDesc);
-    *sizeInBytes = reduce::workspace_bytes(deref(handle).device(), p);
+    *sizeInBytes = reduce::workspace_bytes(deref(handle), p);
   });
 }
 
@@ -149,20 +149,22 @@ miopenStatus_t miopenReduceTensor(miopenHandle_t handle, const miopenReduceTenso
                                   const void* A, const void* beta, const miopenTensorDescriptor_t cDesc, void* C) {
   return guard([&] {
     const Problem p = problem_of(deref(reduceTensorDesc), aDesc, cDesc);
-    reduce::Args args;
+    Problem::Args args;
     args.alpha = scalar(alpha, p.c.type, "alpha");
     args.beta = scalar(beta, p.c.type, "beta");
     args.a = not_null(A, "the buffer of A");
     args.c = not_null(C, "the buffer of C");
     if (p.has_positions()) {
-      args.positions = static_cast<std::int32_t*>(not_null(indices, "the buffer of indices"));
-      if (indicesSizeInBytes < p.positions.bytes())
+      const bool fits = indicesSizeInBytes >= p.positions.bytes();
+      if (!indices || !fits) reduce::validate(p);  // wrong tensors are named first
+      args.positions = not_null(indices, "the buffer of indices");
+      if (!fits)
         fail(Status::kUnknownError, "the buffer of indices has {} bytes, which is not enough: they need {}",
              indicesSizeInBytes, p.positions.bytes());
     }
     args.workspace = workspace;
     args.workspace_bytes = workspaceSizeInBytes;
-    deref(handle).run([&](Stream& stream) { reduce::run(stream, p, args); });
+    reduce::run(deref(handle), p, args);
   });
 }
 
@@ -173,7 +175,7 @@ miopenStatus_t miopenGetReduceCalculationWorkspaceSize(miopenHandle_t handle, co
   return guard([&] {
     not_null(sizeInBytes, "sizeInBytes");
     const Problem p = calculation(xDesc, dim, reduceCalculationOp, MIOPEN_REDUCE_CALCULATION_PROPAGATE_NAN, reduceDesc);
-    *sizeInBytes = reduce::workspace_bytes(deref(handle).device(), p);
+    *sizeInBytes = reduce::workspace_bytes(deref(handle), p);
   });
 }
 
@@ -185,12 +187,12 @@ miopenStatus_t miopenReduceCalculationForward(miopenHandle_t handle,
                                               const miopenTensorDescriptor_t reduceDesc, void* y) {
   return guard([&] {
     const Problem p = calculation(xDesc, dim, reduceCalculationOp, nanPropagation, reduceDesc);
-    reduce::Args args;
+    Problem::Args args;
     args.a = not_null(x, "the buffer of x");
     args.c = not_null(y, "the buffer of y");
     args.workspace = workspace;
     args.workspace_bytes = workspaceSizeInBytes;
-    deref(handle).run([&](Stream& stream) { reduce::run(stream, p, args); });
+    reduce::run(deref(handle), p, args);
   });
 }
 
@@ -201,18 +203,16 @@ miopenStatus_t miopenReduceExtremeForward(miopenHandle_t handle, const miopenTen
   return guard([&] {
     Problem p;
     const int op = number_in(reduceExtremeOp, 1, 4, "operation", "1 (argmin), 2 (argmax), 3 (min) and 4 (max)");
+    p.kind = op > 2 ? reduce::Kind::kExtreme : reduce::Kind::kPosition;
     p.op = op % 2 == 1 ? Op::kMin : Op::kMax;
     p.nan = Nan::kFirst;
-    p.values = op > 2;
-    p.allows_workspace = false;
     p.a = described(xDesc, "x");
     p.positions = result_of(p.a, dim, indiceDesc, "indice");
-    p.c = p.values ? result_of(p.a, dim, yDesc, "y") : p.positions;
-    reduce::validate(p);
-    reduce::Args args;
+    p.c = p.has_values() ? result_of(p.a, dim, yDesc, "y") : p.positions;
+    Problem::Args args;
     args.a = not_null(x, "the buffer of x");
-    if (p.values) args.c = not_null(y, "the buffer of y");
-    args.positions = static_cast<std::int32_t*>(not_null(indice, "the buffer of indice"));
-    deref(handle).run([&](Stream& stream) { reduce::run(stream, p, args); });
+    if (p.has_values()) args.c = not_null(y, "the buffer of y");
+    args.positions = not_null(indice, "the buffer of indice");
+    reduce::run(deref(handle), p, args);
   });
 }

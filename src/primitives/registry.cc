@@ -10,6 +10,7 @@
 #include "primitives/mha/mha.h"
 #include "primitives/norm/norm.h"
 #include "primitives/pooling/pooling.h"
+#include "primitives/reduce/reduce.h"
 #include "primitives/softmax/softmax.h"
 
 namespace polymio {
@@ -17,7 +18,8 @@ namespace polymio {
 std::span<const SolverList> registered_solvers() {
   static const SolverList kLists[] = {convolution::all_solvers(), activation::all_solvers(), batch_norm::all_solvers(),
                                       lrn::all_solvers(),         matmul::all_solvers(),     norm::all_solvers(),
-                                      pooling::all_solvers(),     softmax::all_solvers(),    mha::all_solvers()};
+                                      pooling::all_solvers(),     softmax::all_solvers(),    mha::all_solvers(),
+                                      reduce::all_solvers()};
   return kLists;
 }
 

@@ -12,8 +12,7 @@
 namespace polymio::common {
 namespace {
 
-constexpr std::int64_t kTaskElements = std::int64_t{1} << 15;  // about 10 us, and within the L2 cache
-constexpr std::int64_t kLeastColumns = 16;                     // fewest contiguous columns that are reduced as such
+constexpr std::int64_t kLeastColumns = 16;   // fewest contiguous columns that are reduced as such
 constexpr std::int64_t kCachedColumns = 32;  // fewest columns of a second pass: 64 bytes of 16-bit elements
 constexpr std::int64_t kCachedTasks = 4;     // task sizes that the caches keep until the second pass
 constexpr std::int64_t kColumnChunks = 64;   // most chunks of columns, whose values one thread merges
@@ -70,7 +69,9 @@ bool has_columns(const RowLoops& loops, const Operands& operands, const kernels:
 template <class A>
 class Reducer {
  public:
-  Reducer(const RowLoops& loops, const Operands& operands, const kernels::Reduction<A>& kernel, const Jobs& jobs)
+  /// `task`: elements of a task.
+  Reducer(const RowLoops& loops, const Operands& operands, const kernels::Reduction<A>& kernel, const Jobs& jobs,
+          std::int64_t task = kReductionTask)
       : loops_(loops),
         operands_(operands),
         kernel_(kernel),
@@ -83,13 +84,13 @@ class Reducer {
         short_(kernel.apply_columns && !jobs.own && !columns_ && length_ <= kShortRow && rows_ >= kLeastColumns),
         simple_(!kernel.apply && kernel.reduce_each && !jobs.own && !columns_ && length_ <= kernels::kMostRowElements &&
                 loops.reduced.rank == 1 && all_contiguous()) {
-    const std::int64_t width = loops.kept.inner().size, fitting = kTaskElements / length_;
+    const std::int64_t width = loops.kept.inner().size, fitting = task / length_;
     const std::int64_t cached = std::clamp(fitting / kCachedColumns * kCachedColumns, kCachedColumns, kBlock);
-    const bool stays_cached = length_ * cached <= kCachedTasks * kTaskElements;
+    const bool stays_cached = length_ * cached <= kCachedTasks * task;
     group_ = !columns_ ? std::clamp<std::int64_t>(fitting, 1, rows_)
                        : std::min(width, kernel.apply && stays_cached ? cached : kBlock);
-    const std::int64_t in_chunk = kernel.apply && stays_cached ? kCachedTasks * kTaskElements : kTaskElements;
-    chunk_ = columns_ ? std::max(in_chunk / group_, ceil_div(length_, kColumnChunks)) : kTaskElements;
+    const std::int64_t in_chunk = kernel.apply && stays_cached ? kCachedTasks * task : task;
+    chunk_ = columns_ ? std::max(in_chunk / group_, ceil_div(length_, kColumnChunks)) : task;
     chunks_ = ceil_div(length_, chunk_);
     groups_in_width_ = ceil_div(columns_ ? width : rows_, group_);
     groups_ = groups_in_width_ * (columns_ ? rows_ / width : 1);
@@ -403,8 +404,8 @@ void reduce_and_apply(Stream& stream, const RowLoops& loops, const Operands& ope
 }
 
 void reduce_many(Stream& stream, const RowLoops& loops, const Operands& inputs, const kernels::Reduction<>& kernel,
-                 const void* job, RowsResult<double> result) {
-  Reducer<double>(loops, inputs, kernel, {job}).run_and_apply(stream, result);
+                 const void* job, RowsResult<double> result, std::int64_t task) {
+  Reducer<double>(loops, inputs, kernel, {job}, task).run_and_apply(stream, result);
 }
 
 }  // namespace polymio::common

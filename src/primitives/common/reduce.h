@@ -43,9 +43,11 @@ void reduce_and_apply(Stream&, const RowLoops&, const Operands&, const kernels::
 void reduce_and_apply(Stream&, const RowLoops&, const Operands&, const kernels::Reduction<>&, RowJob job,
                       RowResult<double> result);
 
+inline constexpr int kReductionTask = 1 << 15;  // about 10 us, and within the L2 cache
+
 /// Reduces every row of many, whose results are cheap to use: those of neighbouring rows are passed on together,
-/// concurrently. The kernel has no apply.
+/// concurrently. The kernel has no apply. Longer rows are cut into chunks of `task` elements.
 void reduce_many(Stream&, const RowLoops&, const Operands& inputs, const kernels::Reduction<>&, const void* job,
-                 RowsResult<double> result);
+                 RowsResult<double> result, std::int64_t task = kReductionTask);
 
 }  // namespace polymio::common

@@ -258,18 +258,17 @@ void Draft::add_reduction(const Node& n) {
     fail(Status::kNotImplemented, "{} has no arithmetic in fp64, which a reduction of {} needs", device_.name,
          name_of(x.desc.type));
   push("reduction", {x, y}, elements(x), [x, y, problem](Handle& handle) -> Built {
-    Stream& stream = handle.stream();
-    if (!on_cpu(stream.info())) build_kernels(stream, reduce::programs(stream.info(), problem));
-    const std::size_t bytes = reduce::workspace_bytes(stream.info(), problem);
+    const search::Call call = reduce::search_call(handle, problem, {});
+    const auto plan = std::make_shared<const polymio::Plan>(call.first_plan());
     return {[=](const Running& on) {
-              reduce::Args args;
+              reduce::Problem::Args args;
               args.a = on.address(x);
               args.c = on.address(y);
               args.workspace = on.scratch;
-              args.workspace_bytes = bytes;
-              reduce::run(on.stream, problem, args);
+              args.workspace_bytes = plan->workspace;
+              plan->invoke(on.stream, &args);
             },
-            bytes};
+            plan->workspace};
   });
   if (y.buffer != given.buffer) copy(y, given);
 }

@@ -1,35 +1,26 @@
+// Running a reduction, on top of the solvers.
 // SPDX-License-Identifier: MIT
 #include "primitives/reduce/reduce.h"
 
-#include <algorithm>
-#include <numeric>
-
 #include "base/error.h"
 #include "core/aligned_buffer.h"
-#include "core/problem_text.h"
-#include "core/tensor_checks.h"
-#include "primitives/reduce/passes.h"
 
 namespace polymio::reduce {
 namespace {
 
-constexpr DataType kTypes[] = {DataType::kFloat,  DataType::kHalf,  DataType::kBFloat16,
-                               DataType::kDouble, DataType::kInt32, DataType::kInt8};
+class Reduce final : public search::Primitive {
+ public:
+  void validate(const ProblemBase& p) const override { reduce::validate(static_cast<const Problem&>(p)); }
+  SolverList solvers(const ProblemBase&, DeviceKind kind) const override { return reduce::solvers(kind); }
+  SolverList all_solvers() const override { return reduce::all_solvers(); }
+  std::unique_ptr<const search::ResultCheck> make_check(const ProblemBase& p) const override {
+    return reduce::make_check(static_cast<const Problem&>(p));
+  }
+  bool has_find() const override { return false; }
+};
+constexpr Reduce kReduce;
 
-void require_tensor(const TensorDesc& t, const char* name) {
-  require(std::ranges::find(kTypes, t.type) != std::end(kTypes),
-          "{} has type {}: reductions take fp32, fp16, bf16, fp64, int32 and int8", name, name_of(t.type));
-  require(t.vector_length == 1, "{} has vectors of {} channels: reductions take layouts without vectors", name,
-          t.vector_length);
-  require(!t.has_cast(), "{} has the cast type {}: reductions take tensors without cast", name, name_of(t.cast));
-}
-
-bool is_reduced(const Problem& p, std::size_t d) { return p.a.lens[d] != p.c.lens[d]; }
-
-/// Elements per row.
-std::int64_t length_of(const Problem& p) { return p.a.count() / p.c.count(); }
-
-void require_separate_buffers(const Problem& p, const Args& args) {
+void require_separate_buffers(const Problem& p, const Problem::Args& args) {
   const auto check = [](const TensorDesc& in, const void* data, const char* name, const TensorDesc& out,
                         const void* result, const char* out_name) {
     if (!in.packed() || !out.packed()) return;
@@ -39,80 +30,59 @@ void require_separate_buffers(const Problem& p, const Args& args) {
             static_cast<std::int64_t>(begin - first));
   };
   const bool in_place = args.a == args.c && p.a == p.c;
-  if (p.values && !in_place) check(p.a, args.a, "a", p.c, args.c, "c");
+  if (p.has_values() && !in_place) check(p.a, args.a, "a", p.c, args.c, "c");
   if (p.has_positions()) check(p.a, args.a, "a", p.positions, args.positions, "the buffer of indices");
-  if (p.values && p.has_positions()) check(p.c, args.c, "c", p.positions, args.positions, "the buffer of indices");
+  if (p.has_values() && p.has_positions())
+    check(p.c, args.c, "c", p.positions, args.positions, "the buffer of indices");
+}
+
+/// That of the best solver that does with so much workspace. Most callers give what the best needs.
+std::shared_ptr<const Plan> plan_within(Handle& handle, const Problem& p, std::size_t workspace,
+                                        std::span<const CallerBuffer> buffers) {
+  const auto plan = [&](const Constraints& allowed) {
+    return handle.plans().get({&p, allowed}, [&] {
+      for (const CallerBuffer& b : buffers)
+        if (b.data) handle.stream().check_memory(b.data, b.name);
+      return search_call(handle, p, allowed).first_plan();
+    });
+  };
+  Constraints allowed;
+  if (!p.allows_workspace()) allowed.workspace_limit = 0;
+  const auto best = plan(allowed);
+  if (best->workspace <= workspace) return best;
+  allowed.workspace_limit = workspace;
+  return plan(allowed);
 }
 
 }  // namespace
 
-bool is_extreme(Op op) { return op == Op::kMin || op == Op::kMax || op == Op::kAmax; }
+std::size_t workspace_bytes(Handle& handle, const Problem& p) {
+  return plan_within(handle, p, SIZE_MAX, {})->workspace;
+}
 
-TensorDesc positions_of(const TensorDesc& c) {
-  TensorDesc t = c;
-  t.type = t.cast = DataType::kInt32;
-  std::array<std::size_t, kMaxRank> order;
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto end = order.begin() + c.rank;
-  std::stable_sort(order.begin(), end, [&](std::size_t d, std::size_t e) { return c.strides[d] > c.strides[e]; });
-  std::int64_t stride = 1;
-  for (auto at = end; at != order.begin();) {
-    t.strides[*--at] = stride;
-    stride *= c.lens[*at];
+// A cached plan belongs to exactly this problem, so that a warm call skips validation.
+void run(Handle& handle, const Problem& p, const Problem::Args& given) {
+  const CallerBuffer buffers[] = {{p.a, given.a, "the buffer of a"},
+                                  {p.c, given.c, "the buffer of c", true},
+                                  {p.positions, given.positions, "the buffer of indices", true}};
+  if (!are_aligned(buffers)) {
+    validate(p);
+    require_separate_buffers(p, given);
+    return run_on_aligned(handle.device(), buffers, [&](void* const* data) {
+      Problem::Args args = given;
+      args.a = data[0];
+      args.c = data[1];
+      args.positions = data[2];
+      run(handle, p, args);
+    });
   }
-  return t;
-}
-
-void validate(const Problem& p) {
-  require(static_cast<int>(p.op) >= 0 && static_cast<int>(p.op) < kOps,
-          "operation {} is unknown: allowed are 0 (add) to 7 (norm2)", static_cast<int>(p.op));
-  require_tensor(p.a, "a");
-  require_tensor(p.c, "c");
-  bool fits = p.a.rank == p.c.rank;
-  for (std::size_t d = 0; fits && d < static_cast<std::size_t>(p.a.rank); ++d)
-    fits = p.c.lens[d] == 1 || p.c.lens[d] == p.a.lens[d];
-  if (!fits)
-    fail(Status::kUnknownError, "c has sizes {}, a has {}: each size of c must be 1 or that of a", sizes_text(p.c),
-         sizes_text(p.a));
-  require_separate(p.c, "c");
-  if (!p.has_positions()) return;
-  require(length_of(p) <= INT32_MAX,
-          "{} elements are reduced: their positions must be less than 2^31, as int32 indices are", length_of(p));
-  require(p.positions.type == DataType::kInt32, "the indices have type {}: they must be int32",
-          name_of(p.positions.type));
-  require_same_sizes(p.positions, "the tensor of indices", p.c, "c");
-  require_separate(p.positions, "the tensor of indices");
-}
-
-Loops::Loops(const Problem& p) {
-  const TensorDesc* const operands[] = {&p.a, &p.c, p.has_positions() ? &p.positions : &p.c};
-  const Loop all = make_loop(operands);
-  kept.operands = reduced.operands = all.operands;
-  for (std::size_t d = 0; d < all.rank; ++d) (is_reduced(p, d) ? reduced : kept).push(all.dims[d]);
-  kept.simplify();
-  p.has_positions() ? reduced.merge() : reduced.simplify();
-}
-
-std::size_t workspace_bytes(const DeviceInfo& device, const Problem& p) {
-  return device.kind == DeviceKind::kCpu ? 0 : gpu_workspace(device, p);
-}
-
-void run(Stream& stream, const Problem& p, const Args& given) {
+  const auto plan = plan_within(handle, p, given.workspace ? given.workspace_bytes : 0, buffers);
   require_separate_buffers(p, given);
-  const std::size_t needed = workspace_bytes(stream.info(), p);
-  if (given.workspace_bytes < needed || (needed > 0 && !given.workspace))
-    fail(Status::kUnknownError, "the workspace has {} bytes, which is not enough: the reduction needs {}",
-         given.workspace ? given.workspace_bytes : 0, needed);
-  const AlignedBuffer a(stream.info(), p.a, given.a, "the buffer of a"),
-      c(stream.info(), p.c, given.c, "the buffer of c"),
-      indices(stream.info(), p.positions, given.positions, "the buffer of indices");
-  Args args = given;
-  args.a = a.data();
-  args.c = c.data();
-  args.positions = static_cast<std::int32_t*>(indices.data());
-  (stream.info().kind == DeviceKind::kCpu ? run_cpu : run_gpu)(stream, p, args);
-  c.write_back();
-  indices.write_back();
+  handle.run(*plan, &given);
+}
+
+search::Call search_call(Handle& handle, const Problem& p, const Constraints& allowed) {
+  return {handle, kReduce, p, allowed};
 }
 
 }  // namespace polymio::reduce

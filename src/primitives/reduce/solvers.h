@@ -1,4 +1,4 @@
-// What each kind of device implements, and what both need.
+// What the solvers share.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "core/loop.h"
@@ -6,15 +6,13 @@
 
 namespace polymio::reduce {
 
+enum class Direction : int { kForward = 0 };
+
 /// The elements of the rows: operands a, c, positions. The dimensions of a row are sorted by the strides of a unless
 /// positions count them.
 struct Loops {
   explicit Loops(const Problem&);
   Loop kept, reduced;
 };
-
-void run_cpu(Stream&, const Problem&, const Args&);
-void run_gpu(Stream&, const Problem&, const Args&);
-std::size_t gpu_workspace(const DeviceInfo&, const Problem&);
 
 }  // namespace polymio::reduce

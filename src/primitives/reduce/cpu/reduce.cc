@@ -1,13 +1,15 @@
-// Reductions on the CPU: rows or columns of memory, then the results in double.
+// ReduceCpu: rows or columns of memory, whichever is contiguous, then the results in double. Tuning knob: elements of a
+// task.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 
 #include "kernels/cpu/kernels_of.h"
 #include "kernels/cpu/reduce.h"
 #include "primitives/common/reduce.h"
-#include "primitives/reduce/passes.h"
+#include "primitives/reduce/solvers.h"
 
 namespace polymio::reduce {
 namespace {
@@ -48,48 +50,97 @@ double finished(Op op, double value, std::int64_t length) {
   }
 }
 
-}  // namespace
+/// Writes the results of rows.
+class Results {
+ public:
+  Results(const Problem& p, const common::RowLoops& loops, const Problem::Args& args)
+      : p_(p),
+        kept_(loops.kept),
+        args_(args),
+        length_(loops.reduced.count()),
+        plain_(p.c.type == DataType::kFloat && !p.has_positions() && p.nan != Nan::kFirst && args.beta == 0) {}
 
-void run_cpu(Stream& stream, const Problem& p, const Args& args) {
-  const Loops loops(p);
-  common::Operands operands;
-  operands.outputs = 0;
-  operands.push(args.a, size_of(p.a.type));
-  const auto& kernel = *kernels::kernels_of<kernels::ReduceKernels>(stream.info().isa).kernel(kind_of(p), p.a.type);
-  const kernels::ReduceJob job = job_of(p);
-  const std::int64_t length = loops.reduced.count();
-  const bool plain = p.values && !p.has_positions() && p.nan != Nan::kFirst && args.beta == 0;
-  const auto finish = [&](std::int64_t row, double value, std::int64_t position) {
-    if (p.nan == Nan::kFirst) {
-      const double first = dtype::load(p.a.type, args.a, offset_of(loops.kept, row, 0));
+  void operator()(std::int64_t first, std::int64_t n, double* values, std::int64_t pitch) const {
+    for (std::int64_t i = 0; i < n; ++i) values[i] = finished(p_.op, values[i], length_);
+    if (plain_) return put_floats(first, n, values);
+    for (std::int64_t i = 0; i < n; ++i)
+      put(first + i, values[i], p_.has_positions() ? static_cast<std::int64_t>(values[pitch + i]) : 0);
+  }
+
+ private:
+  void put_floats(std::int64_t first, std::int64_t n, const double* values) const {
+    Cursor at(kept_, first);
+    for (std::int64_t i = 0, m; i < n; i += m, at.advance(m)) {
+      m = std::min(at.run(), n - i);
+      float* const c = static_cast<float*>(args_.c) + at.offset(1);
+      const std::int64_t stride = kept_.inner().strides[1];
+      for (std::int64_t j = 0; j < m; ++j) c[j * stride] = static_cast<float>(args_.alpha * values[i + j]);
+    }
+  }
+  void put(std::int64_t row, double value, std::int64_t position) const {
+    if (p_.nan == Nan::kFirst) {
+      const double first = dtype::load(p_.a.type, args_.a, offset_of(kept_, row, 0));
       if (std::isnan(first)) {
         value = first;
         position = 0;
       }
     }
-    if (p.has_positions()) args.positions[offset_of(loops.kept, row, 2)] = static_cast<std::int32_t>(position);
-    if (!p.values) return;
-    const std::int64_t at = offset_of(loops.kept, row, 1);
-    value *= args.alpha;
-    if (args.beta != 0) value += args.beta * dtype::load(p.c.type, args.c, at);
-    dtype::store(p.c.type, args.c, at, value);
-  };
-  const auto finish_rows = [&](std::int64_t first, std::int64_t n, double* values, std::int64_t pitch) {
-    for (std::int64_t i = 0; i < n; ++i) values[i] = finished(p.op, values[i], length);
-    if (plain && p.c.type == DataType::kFloat) {
-      Cursor at(loops.kept, first);
-      for (std::int64_t i = 0, m; i < n; i += m, at.advance(m)) {
-        m = std::min(at.run(), n - i);
-        float* const c = static_cast<float*>(args.c) + at.offset(1);
-        const std::int64_t stride = loops.kept.inner().strides[1];
-        for (std::int64_t j = 0; j < m; ++j) c[j * stride] = static_cast<float>(args.alpha * values[i + j]);
-      }
-      return;
-    }
-    for (std::int64_t i = 0; i < n; ++i)
-      finish(first + i, values[i], p.has_positions() ? static_cast<std::int64_t>(values[pitch + i]) : 0);
-  };
-  common::reduce_many(stream, {loops.kept, loops.reduced}, operands, kernel, &job, finish_rows);
+    if (p_.has_positions())
+      static_cast<std::int32_t*>(args_.positions)[offset_of(kept_, row, 2)] = static_cast<std::int32_t>(position);
+    if (!p_.has_values()) return;
+    const std::int64_t at = offset_of(kept_, row, 1);
+    value *= args_.alpha;
+    if (args_.beta != 0) value += args_.beta * dtype::load(p_.c.type, args_.c, at);
+    dtype::store(p_.c.type, args_.c, at, value);
+  }
+
+  const Problem& p_;
+  const Loop& kept_;
+  const Problem::Args& args_;
+  const std::int64_t length_;
+  const bool plain_;
+};
+
+class CpuRows final : public Solver<Problem> {
+ public:
+  using Solver::Solver;
+
+  Verdict is_applicable(const DeviceInfo&, const Problem&) const override { return {}; }
+
+  TuneSpace tune_space(const DeviceInfo&, const Problem&) const override { return {{"task", {8192, kUsual, 131072}}}; }
+  bool is_valid(const DeviceInfo&, const Problem& p, const TunePoint& t) const override {
+    return t[0] == kUsual || p.a.count() > std::min(t[0], kUsual);
+  }
+  TunePoint default_point(const DeviceInfo&, const Problem&) const override { return {kUsual}; }
+
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
+    const double gbs = std::max(d.bandwidth_gbs, 1.0) * (p.work() > static_cast<double>(d.cache_bytes[2]) ? 1 : 4);
+    const double busy = std::clamp(static_cast<double>(p.a.count()) / t[0] / std::max(d.threads, 1), 0.05, 1.0);
+    return p.work() / gbs / busy * 1e-3 + 1;
+  }
+
+  Invoker build(Stream& stream, const Problem& p, const TunePoint& t) const override {
+    const auto& kernels = kernels::kernels_of<kernels::ReduceKernels>(stream.info().isa);
+    const auto* const kernel = kernels.kernel(kind_of(p), p.a.type);
+    const Loops loops(p);
+    return [p, kernel, job = job_of(p), rows = common::RowLoops{loops.kept, loops.reduced}, task = t[0]](
+               Stream& on, const Args& args) {
+      common::Operands operands;
+      operands.outputs = 0;
+      operands.push(args.a, size_of(p.a.type));
+      const Results results(p, rows, args);
+      common::reduce_many(on, rows, operands, *kernel, &job, results, task);
+    };
+  }
+
+ private:
+  static constexpr int kUsual = common::kReductionTask;
+};
+
+}  // namespace
+
+std::unique_ptr<const SolverBase> cpu_rows(const SolverInfo& info, Direction) {
+  return std::make_unique<CpuRows>(info);
 }
 
 }  // namespace polymio::reduce
