@@ -22,8 +22,9 @@ at least one of the kinds of problems below can use; `reference` means a slow, s
 layout may be given by strides: "with gaps" stands for tensors whose elements are not contiguous. All math modes are
 admitted: FFT needs `polymioMathAny`, products in TF32 `polymioMathTf32`.
 
-Tensor operations and biases have no solvers: every device computes them on all types that it has, with
-any strides.
+Tensor operations, biases, optimizers, dropout, concatenation, getitem, PReLU, rotary embeddings and losses have no
+solvers: each has one implementation without a parameter that could be tuned, so there is nothing to choose. Every
+device computes them on all types that it has, with any strides.
 """
 
 

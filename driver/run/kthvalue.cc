@@ -14,12 +14,12 @@ class Selection final : public TensorOperation {
   Flags flags() override { return with_run_flags(selection_.rows()); }
   Flags own_flags() override { return {}; }
   std::int64_t available() const override { return kForward; }
-  void check_flags() override { selection_.problem(); }
+  void check_flags() override { selection_.indices(selection_.problem()); }
   std::vector<std::int64_t> sizes() const override { return selection_.problem().x.lens; }
 
   std::vector<Operand> operands(Direction) const override {
     const reference::Kthvalue p = selection_.problem();
-    return {{"x", p.x, 1}, {"y", p.y, 0, kWritten}, {"indices", {reference::Type::kInt64, p.y.lens}, 0, kWritten}};
+    return {{"x", p.x, 1}, {"y", p.y, 0, kWritten}, {"indices", selection_.indices(p), 0, kWritten}};
   }
 
   void launch(const Session& session, Direction, Operands& data) const override {

@@ -13,7 +13,7 @@ struct KthvalueArgs {
   DataType type;
   std::string lengths = "256x4x2";
   std::int64_t k = 1, dim = -1, keep_dim = 0, contiguous = 1;
-  std::vector<std::int64_t> in_strides, out_strides;
+  std::vector<std::int64_t> in_strides, out_strides, indices_strides;
 
   Flags rows() {
     return {
@@ -24,8 +24,9 @@ struct KthvalueArgs {
         {"c", "is-contiguous", Integer{&contiguous, 0, 1}, "0: as if the first and last dimension were swapped",
          Part::kOption},
         {"", "in_strides", Integers{&in_strides}, "element strides of the input", Part::kOption},
-        {"", "out_strides", Integers{&out_strides}, "of the outputs, a number for each size of the input",
-         Part::kOption}};
+        {"", "out_strides", Integers{&out_strides}, "of the values, a number for each size of the input",
+         Part::kOption},
+        {"", "indices_strides", Integers{&indices_strides}, "the same of the indices", Part::kOption}};
   }
 
   // Throws ArgError.
@@ -50,6 +51,10 @@ struct KthvalueArgs {
     p.y = {p.x.type, lens, ReduceArgs::strides("out_strides", out_strides, lens.size())};
     p.k = k;
     return p;
+  }
+  reference::Tensor indices(const reference::Kthvalue& p) const {
+    return {reference::Type::kInt64, p.y.lens,
+            ReduceArgs::strides("indices_strides", indices_strides, p.y.lens.size())};
   }
 };
 

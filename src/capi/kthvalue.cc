@@ -23,22 +23,22 @@ miopenStatus_t miopenKthvalueForward(miopenHandle_t handle, miopenTensorDescript
   return guard([&] {
     kthvalue::Problem p;
     p.x = described(inputDesc, "the input");
-    p.dim = dim < 0 ? dim + p.x.rank : dim;
-    require(p.dim >= 0 && p.dim < p.x.rank, "dimension {} is not one of the {} of the input: allowed are {} to {}", dim,
-            p.x.rank, -p.x.rank, p.x.rank - 1);
+    p.selection.dim = dim < 0 ? dim + p.x.rank : dim;
+    require(p.selection.dim >= 0 && p.selection.dim < p.x.rank,
+            "dimension {} is not one of the {} of the input: allowed are {} to {}", dim, p.x.rank, -p.x.rank,
+            p.x.rank - 1);
     const auto wide = [&](miopenTensorDescriptor_t desc, const char* name) {
       const TensorDesc& t = described(desc, name);
-      return keepDim ? t : capi::with_dimension(p.x, "the input", t, name, static_cast<int>(p.dim));
+      return keepDim ? t : capi::with_dimension(p.x, "the input", t, name, static_cast<int>(p.selection.dim));
     };
     p.y = wide(outputDesc, "the output");
     p.indices = wide(indicesDesc, "the indices");
     require(k >= 1 && k <= static_cast<std::size_t>(p.length()),
-            "k is {}: allowed are 1 to {}, the size of dimension {}", k, p.length(), p.dim);
-    p.k = static_cast<std::int64_t>(k);
-    kthvalue::validate(p);
-    kthvalue::Args args{not_null(input, "the buffer of the input"), not_null(output, "the buffer of the output")};
+            "k is {}: allowed are 1 to {}, the size of dimension {}", k, p.length(), p.selection.dim);
+    p.selection.k = static_cast<std::int64_t>(k);
     static_assert(sizeof(size_t) == sizeof(std::uint64_t));
-    args.indices = reinterpret_cast<std::uint64_t*>(not_null(indices, "the buffer of indices"));
-    deref(handle).run([&](Stream& stream) { kthvalue::run(stream, p, args); });
+    kthvalue::run(deref(handle), p,
+                  {not_null(input, "the buffer of the input"), not_null(output, "the buffer of the output"),
+                   not_null(indices, "the buffer of indices")});
   });
 }

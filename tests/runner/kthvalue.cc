@@ -1,11 +1,10 @@
-// Cases of kthvalue, which has no solvers: the function behind the C API is run as one.
+// Cases of kthvalue.
 // SPDX-License-Identifier: MIT
 #include "primitives/kthvalue/kthvalue.h"
 
 #include <cmath>
 #include <random>
 
-#include "core/problem_text.h"
 #include "driver/run/conv_args.h"
 #include "driver/run/kthvalue_args.h"
 #include "tests/runner/line.h"
@@ -16,36 +15,7 @@ namespace polymio::test {
 namespace {
 
 using driver::KthvalueArgs;
-
-struct Problem final : ProblemOf<Problem> {
-  using Args = kthvalue::Args;
-  kthvalue::Problem selection;
-  std::string text;  // the case's line
-
-  auto fields() const { return std::tie(selection.x, selection.y, selection.indices); }
-  std::string key() const override { return text; }
-  std::string family() const override { return text; }
-  std::vector<float> log_sizes() const override { return {}; }
-  double work() const override { return static_cast<double>(selection.x.count()); }
-};
-
-class Pass final : public Solver<Problem> {
- public:
-  Pass() : Solver(info_of()) {}
-  Verdict is_applicable(const DeviceInfo&, const Problem&) const override { return {}; }
-  double estimate(const DeviceInfo&, const Problem&, const TunePoint&) const override { return 0; }
-  Invoker build(Stream&, const Problem& p, const TunePoint&) const override {
-    return [p](Stream& stream, const Args& args) { kthvalue::run(stream, p.selection, args); };
-  }
-
- private:
-  static SolverInfo info_of() {
-    SolverInfo info;
-    info.name = "Kthvalue";
-    info.devices = ~0u;
-    return info;
-  }
-};
+using kthvalue::Problem;
 
 KthvalueArgs parse(const std::string& line) {
   static constexpr driver::DataType kTypes[] = {driver::kFloat,  driver::kHalf,  driver::kBFloat16,
@@ -58,26 +28,24 @@ KthvalueArgs parse(const std::string& line) {
 
 class KthvalueCase final : public Case {
  public:
-  explicit KthvalueCase(const std::string& line) : wanted_(parse(line).problem()) {
-    problem_.text = line;
-    kthvalue::Problem& p = problem_.selection;
-    p.x = describe(wanted_.x);
-    p.y = describe(wanted_.y);
-    const reference::Tensor positions(reference::Type::kInt64, wanted_.y.lens);
-    p.indices = describe(positions);
-    p.dim = wanted_.dim;
-    p.k = wanted_.k;
-    kthvalue::validate(p);
+  explicit KthvalueCase(const KthvalueArgs& args) : wanted_(args.problem()) {
+    const reference::Tensor positions = args.indices(wanted_);
+    problem_.selection = {wanted_.dim, wanted_.k};
+    problem_.x = describe(wanted_.x);
+    problem_.y = describe(wanted_.y);
+    problem_.indices = describe(positions);
+    kthvalue::validate(problem_);
     operands = {{wanted_.x}, {wanted_.y, Use::kWritten}, {positions, Use::kWritten}};
   }
-  std::string line() const override { return problem_.text; }
+  std::string line() const override { return problem_.key(); }
   const ProblemBase& problem() const override { return problem_; }
-  SolverList solvers(DeviceKind) const override {
-    static const Pass pass;
-    static const SolverBase* const kAll[] = {&pass};
-    return kAll;
+  SolverList solvers(DeviceKind kind) const override { return kthvalue::solvers(kind); }
+  bool has_problem_of(const Case& other) const override {
+    Problem same = static_cast<const KthvalueCase&>(other).problem_, mine = problem_;
+    for (Problem* p : {&same, &mine})
+      for (TensorDesc* t : {&p->x, &p->y, &p->indices}) *t = without_idle_strides(*t);
+    return mine == same;
   }
-  bool has_problem_of(const Case& other) const override { return problem_.equals(other.problem()); }
 
   /// Many equal elements, zeros of both signs, infinities and NaNs.
   void prepare() override {
@@ -96,7 +64,7 @@ class KthvalueCase final : public Case {
     expected_ = evaluate(wanted_, content.data());
   }
   void run(const AnyInvoker& invoke, Stream& stream, std::span<void* const> data, void*, std::size_t) const override {
-    const Problem::Args args{data[0], data[1], static_cast<std::uint64_t*>(data[2])};
+    const Problem::Args args{data[0], data[1], data[2]};
     invoke(stream, &args);
   }
   reference::Comparison compare(const SolverBase&, std::size_t operand, const void* result) const override {
@@ -115,7 +83,7 @@ class KthvalueCase final : public Case {
 
 Cases kthvalue_cases(const std::string& line) {
   Cases cases;
-  cases.push_back(std::make_unique<KthvalueCase>(line));
+  cases.push_back(std::make_unique<KthvalueCase>(parse(line)));
   return cases;
 }
 

@@ -1,20 +1,26 @@
+// Running kthvalue, on top of the solvers.
 // SPDX-License-Identifier: MIT
 #include "primitives/kthvalue/kthvalue.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "core/aligned_buffer.h"
-#include "core/problem_text.h"
-#include "core/tensor_checks.h"
 
 namespace polymio::kthvalue {
 namespace {
 
-constexpr DataType kTypes[] = {DataType::kFloat,  DataType::kHalf,  DataType::kBFloat16,
-                               DataType::kDouble, DataType::kInt32, DataType::kInt8};
+class Kthvalue final : public search::Primitive {
+ public:
+  void validate(const ProblemBase& p) const override { kthvalue::validate(static_cast<const Problem&>(p)); }
+  SolverList solvers(const ProblemBase&, DeviceKind kind) const override { return kthvalue::solvers(kind); }
+  SolverList all_solvers() const override { return kthvalue::all_solvers(); }
+  std::unique_ptr<const search::ResultCheck> make_check(const ProblemBase& p) const override {
+    return kthvalue::make_check(static_cast<const Problem&>(p));
+  }
+  bool has_find() const override { return false; }
+};
+constexpr Kthvalue kKthvalue;
 
-void require_separate_buffers(const Problem& p, const Args& args) {
+void require_separate_buffers(const Problem& p, const Problem::Args& args) {
   const auto check = [](const TensorDesc& a, const void* a_data, const char* a_name, const TensorDesc& b,
                         const void* b_data, const char* b_name) {
     if (!a.packed() || !b.packed()) return;
@@ -30,39 +36,24 @@ void require_separate_buffers(const Problem& p, const Args& args) {
 
 }  // namespace
 
-void validate(const Problem& p) {
-  require(std::ranges::find(kTypes, p.x.type) != std::end(kTypes),
-          "the input has type {}: allowed are fp32, fp16, bf16, fp64, int32 and int8", name_of(p.x.type));
-  require(p.x.vector_length == 1 && !p.x.has_cast(),
-          "the input has vectors of channels or a cast type: neither is "
-          "allowed");
-  require(p.dim >= 0 && p.dim < p.x.rank, "dimension {} is not one of the {} of the input", p.dim, p.x.rank);
-  require(p.k >= 1 && p.k <= p.length(), "k is {}: allowed are 1 to {}, the size of dimension {}", p.k, p.length(),
-          p.dim);
-  require_same_type(p.y, "the output", p.x, "the input");
-  require(size_of(p.indices.type) == sizeof(std::uint64_t), "the indices have type {}: a type of 64 bits is needed",
-          name_of(p.indices.type));
-  TensorDesc one = p.x;
-  one.lens[static_cast<std::size_t>(p.dim)] = 1;
-  require_same_sizes(p.y, "the output", one, "the input without its dimension");
-  require_same_sizes(p.indices, "the tensor of indices", one, "the input without its dimension");
-  require_separate(p.y, "y");
-  require_separate(p.indices, "of positions");
-}
-
-void run(Stream& stream, const Problem& p, const Args& given) {
+// A cached plan belongs to exactly this problem, so that a warm call skips validation.
+void run(Handle& handle, const Problem& p, const Problem::Args& given) {
+  const CallerBuffer buffers[] = {{p.x, given.x, "the buffer of the input"},
+                                  {p.y, given.y, "the buffer of the output", true},
+                                  {p.indices, given.indices, "the buffer of indices", true}};
+  if (!are_aligned(buffers)) {
+    validate(p);
+    require_separate_buffers(p, given);
+    return run_on_aligned(handle.device(), buffers, [&](void* const* data) {
+      run(handle, p, {data[0], data[1], data[2]});
+    });
+  }
+  const auto plan = handle.plans().get({&p, Constraints{}}, [&] {
+    for (const CallerBuffer& b : buffers) handle.stream().check_memory(b.data, b.name);
+    return search::Call(handle, kKthvalue, p, {}).first_plan();
+  });
   require_separate_buffers(p, given);
-  TensorDesc rows = p.x;
-  rows.lens[static_cast<std::size_t>(p.dim)] = 1;
-  const TensorDesc* const operands[] = {&rows, &p.y, &p.indices};
-  const Loop loop = simplified_loop(operands);
-  const AlignedBuffer x(stream.info(), p.x, given.x, "the buffer of the input"),
-      y(stream.info(), p.y, given.y, "the buffer of the output"),
-      indices(stream.info(), p.indices, given.indices, "the buffer of indices");
-  const Args args{x.data(), y.data(), static_cast<std::uint64_t*>(indices.data())};
-  (stream.info().kind == DeviceKind::kCpu ? run_cpu : run_gpu)(stream, p, loop, args);
-  y.write_back();
-  indices.write_back();
+  handle.run(*plan, &given);
 }
 
 }  // namespace polymio::kthvalue

@@ -1,19 +1,20 @@
-// Selection on the CPU: keys have the order of the elements as unsigned integers; each pass counts one digit of those
+// KthvalueCpu: keys have the order of the elements as unsigned integers; each pass counts one digit of those
 // that are left, highest first, and keeps those with the digit of the k-th. Threads take rows, or parts of a long row.
+// Tuning knob: elements of a task.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <memory>
 #include <new>
 #include <vector>
 
 #include "base/math.h"
-#include "primitives/kthvalue/kthvalue.h"
+#include "primitives/kthvalue/solvers.h"
 
 namespace polymio::kthvalue {
 namespace {
 
-constexpr std::int64_t kChunk = std::int64_t{1} << 16;  // elements of a long row per task
 constexpr int kDigitBits = 8, kDigits = 1 << kDigitBits;
 
 /// The key of the element whose bits are `bits`. `exponent`: the bits of infinity; 0 for integers.
@@ -127,18 +128,20 @@ class Row {
   std::int64_t chunk_;
 };
 
+/// `task`: elements of a task.
 template <class Key>
-void run_as(Stream& stream, const Problem& p, const Loop& rows, const Args& args) {
+void run_as(Stream& stream, const Problem& p, const Loop& rows, const Problem::Args& args, std::int64_t task) {
   const auto* const x = static_cast<const Key*>(args.x);
-  const std::int64_t length = p.length(), stride = p.x.strides[static_cast<std::size_t>(p.dim)], count = rows.count();
+  const std::int64_t length = p.length(), stride = p.x.strides[static_cast<std::size_t>(p.selection.dim)],
+                     count = rows.count();
   const Key exponent = exponent_of<Key>(p.x.type);
   const auto write = [&](const Cursor& at, std::int64_t position) {
     static_cast<Key*>(args.y)[at.offset(1)] = x[at.offset(0) + position * stride];
-    args.indices[at.offset(2)] = static_cast<std::uint64_t>(position);
+    static_cast<std::uint64_t*>(args.indices)[at.offset(2)] = static_cast<std::uint64_t>(position);
   };
-  if (length <= kChunk || count >= stream.threads()) {
+  if (length <= task || count >= stream.threads()) {
     const std::size_t scratch = sizeof(Chunk) + static_cast<std::size_t>(length) * sizeof(Key);
-    const std::int64_t part = std::clamp<std::int64_t>(kChunk / length, 1, count);
+    const std::int64_t part = std::clamp<std::int64_t>(task / length, 1, count);
     stream.parallel_for(static_cast<std::size_t>(ceil_div(count, part)), scratch, [&](std::size_t i, void* memory) {
       const std::int64_t first = static_cast<std::int64_t>(i) * part, end = std::min(first + part, count);
       auto* const chunk = ::new (memory) Chunk;
@@ -146,31 +149,61 @@ void run_as(Stream& stream, const Problem& p, const Loop& rows, const Args& args
       Cursor at(rows, first);
       for (std::int64_t row = first; row < end; ++row, at.advance(1)) {
         const Row<Key> one(x + at.offset(0), stride, length, exponent, keys, chunk, length);
-        write(at, one.select(p.k, [](const auto& body) { body(0); }));
+        write(at, one.select(p.selection.k, [](const auto& body) { body(0); }));
       }
     });
     return;
   }
   std::vector<Key> keys(static_cast<std::size_t>(length));
-  std::vector<Chunk> chunks(static_cast<std::size_t>(ceil_div(length, kChunk)));
+  std::vector<Chunk> chunks(static_cast<std::size_t>(ceil_div(length, task)));
   Cursor at(rows, 0);
   for (std::int64_t row = 0; row < count; ++row, at.advance(1)) {
-    const Row<Key> one(x + at.offset(0), stride, length, exponent, keys.data(), chunks.data(), kChunk);
-    write(at, one.select(p.k, [&](const auto& body) {
+    const Row<Key> one(x + at.offset(0), stride, length, exponent, keys.data(), chunks.data(), task);
+    write(at, one.select(p.selection.k, [&](const auto& body) {
       stream.parallel_for(chunks.size(), 0, [&](std::size_t c, void*) { body(static_cast<std::int64_t>(c)); });
     }));
   }
 }
 
+class CpuDigits final : public Solver<Problem> {
+ public:
+  using Solver::Solver;
+
+  Verdict is_applicable(const DeviceInfo&, const Problem&) const override { return {}; }
+  ErrorClass error_class(const Problem&) const override { return ErrorClass::kExact; }
+
+  TuneSpace tune_space(const DeviceInfo&, const Problem&) const override { return {{"task", {16384, kUsual, 262144}}}; }
+  bool is_valid(const DeviceInfo&, const Problem& p, const TunePoint& t) const override {
+    return t[0] == kUsual || p.x.count() > std::min(t[0], kUsual);
+  }
+  TunePoint default_point(const DeviceInfo&, const Problem&) const override { return {kUsual}; }
+
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
+    constexpr double kOperations = 20;  // per element, not vectorised
+    const double operations = kOperations * static_cast<double>(p.x.count());
+    const double busy = std::clamp(static_cast<double>(p.x.count()) / t[0] / std::max(d.threads, 1), 0.05, 1.0);
+    return operations / std::max(d.fp32_gflops / 16, 0.1) / busy * 1e-3 + 1;
+  }
+
+  Invoker build(Stream&, const Problem& p, const TunePoint& t) const override {
+    return [p, rows = rows_of(p), task = t[0]](Stream& stream, const Args& args) {
+      switch (size_of(p.x.type)) {
+        case 1: return run_as<std::uint8_t>(stream, p, rows, args, task);
+        case 2: return run_as<std::uint16_t>(stream, p, rows, args, task);
+        case 4: return run_as<std::uint32_t>(stream, p, rows, args, task);
+        default: return run_as<std::uint64_t>(stream, p, rows, args, task);
+      }
+    };
+  }
+
+ private:
+  static constexpr int kUsual = 1 << 16;
+};
+
 }  // namespace
 
-void run_cpu(Stream& stream, const Problem& p, const Loop& rows, const Args& args) {
-  switch (size_of(p.x.type)) {
-    case 1: return run_as<std::uint8_t>(stream, p, rows, args);
-    case 2: return run_as<std::uint16_t>(stream, p, rows, args);
-    case 4: return run_as<std::uint32_t>(stream, p, rows, args);
-    default: return run_as<std::uint64_t>(stream, p, rows, args);
-  }
+std::unique_ptr<const SolverBase> cpu_digits(const SolverInfo& info, Direction) {
+  return std::make_unique<CpuDigits>(info);
 }
 
 }  // namespace polymio::kthvalue

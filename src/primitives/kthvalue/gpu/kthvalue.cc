@@ -1,55 +1,87 @@
-// Selection on GPUs, a block per row.
+// KthvalueGpu: a block per row. Tuning knob: threads of a block.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
-#include "base/error.h"
+#include <algorithm>
+#include <memory>
+
 #include "core/kernel_builder.h"
 #include "primitives/common/gpu/skeletons.h"
-#include "primitives/kthvalue/kthvalue.h"
+#include "primitives/kthvalue/solvers.h"
 
 namespace polymio::kthvalue {
 namespace {
 
-constexpr std::int64_t kThreads = 256;  // as in kthvalue.cl
+constexpr int kUsualThreads = 256, kDigits = 16;  // digits as in kthvalue.cl
 
 struct Formula {
   std::int64_t step;
   int length, k;
 };
 
-KernelSpec spec_of(const DeviceInfo& device, DataType type) {
+KernelSpec spec_of(const DeviceInfo& device, DataType type, int threads) {
   KernelSpec spec{"primitives/kthvalue/gpu/kthvalue.cl", "kthvalue", {}};
-  spec.options = {fmt::format("-DIN={}", name_of(type)), fmt::format("-DOUT={}", name_of(type)), "-DNUM=float"};
+  spec.options = {fmt::format("-DIN={}", name_of(type)), fmt::format("-DOUT={}", name_of(type)), "-DNUM=float",
+                  fmt::format("-DTHREADS={}", threads)};
   if (device.gpu.fp64) spec.options.emplace_back("-DFP64");
   return spec;
 }
 
-SharedKernels& shared = *new SharedKernels;
+class GpuDigits final : public GpuSolver<Problem> {
+ public:
+  using GpuSolver::GpuSolver;
+
+  Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
+    POLYMIO_REQUIRE(d.kind != DeviceKind::kCpu, "does not run on this kind of device");
+    POLYMIO_REQUIRE_MOST(p.length(), kernels::kMaxPartUnits, "elements of a row");
+    return {};
+  }
+  ErrorClass error_class(const Problem&) const override { return ErrorClass::kExact; }
+
+  TuneSpace tune_space(const DeviceInfo&, const Problem&) const override { return {{"threads", {64, 128, 256, 512}}}; }
+  bool is_valid(const DeviceInfo& d, const Problem&, const TunePoint& t) const override {
+    const std::size_t counters = static_cast<std::size_t>(t[0]) * (kDigits + 1) * sizeof(std::uint32_t);
+    return t[0] <= std::max(d.gpu.block_threads, kUsualThreads) &&
+           (t[0] <= kUsualThreads || counters <= d.gpu.shared_bytes);
+  }
+  TunePoint default_point(const DeviceInfo&, const Problem&) const override { return {kUsualThreads}; }
+
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
+    constexpr double kLaunchUs = 3, kThreadsPerUnit = 1024;
+    const double passes = 2.0 * static_cast<double>(size_of(p.x.type)) + 1;
+    const double threads = static_cast<double>(p.y.count()) * t[0];
+    const double busy = std::min(threads / (kThreadsPerUnit * std::max(d.units, 1)), 1.0);
+    return kLaunchUs + passes * p.work() / std::max(d.bandwidth_gbs, 1.0) * 1e-3 / busy;
+  }
+
+  std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
+    return {spec_of(d, p.x.type, t[0])};
+  }
+
+  Invoker assemble(const DeviceInfo&, const Problem& p, const TunePoint& t, const Kernels& built) const override {
+    const auto [dim, k] = p.selection;
+    const Formula formula{p.x.strides[static_cast<std::size_t>(dim)], static_cast<int>(p.length()),
+                          static_cast<int>(k)};
+    kernels::Nest nest = gpu_skeletons::nest_of(rows_of(p), 1, {0, 1, 2});
+    nest.group(1);
+    return [formula, nest, threads = t[0], kernel = built[0]](Stream& stream, const Args& args) {
+      each_part(nest, [&](const kernels::Nest& part) {
+        launch(stream, *kernel, launch_shape(threads, part.count()), part.walk(), Buffer(args.x), part.strides(0),
+               Buffer(args.y), part.strides(1), Buffer(args.indices), part.strides(2), formula);
+      });
+    };
+  }
+};
 
 }  // namespace
 
-void run_gpu(Stream& stream, const Problem& p, const Loop& rows, const Args& args) {
-  const std::int64_t length = p.length();
-  if (length > kernels::kMaxPartUnits)
-    fail(Status::kNotImplemented, "dimension {} has {} elements, at most {} are supported on GPUs", p.dim, length,
-         kernels::kMaxPartUnits);
-  stream.check_memory(args.x, "the buffer of the input");
-  stream.check_memory(args.y, "the buffer of the output");
-  stream.check_memory(args.indices, "the buffer of indices");
-  const Kernel& kernel =
-      shared.get(stream, static_cast<std::uint64_t>(p.x.type), [&] { return spec_of(stream.info(), p.x.type); });
-  const Formula formula{p.x.strides[static_cast<std::size_t>(p.dim)], static_cast<int>(length), static_cast<int>(p.k)};
-  kernels::Nest nest = gpu_skeletons::nest_of(rows, 1, {0, 1, 2});
-  nest.group(1);
-  each_part(nest, [&](const kernels::Nest& part) {
-    launch(stream, kernel, launch_shape(kThreads, part.count()), part.walk(), Buffer(args.x), part.strides(0),
-           Buffer(args.y), part.strides(1), Buffer(args.indices), part.strides(2), formula);
-  });
+std::unique_ptr<const SolverBase> gpu_digits(const SolverInfo& info, Direction) {
+  return std::make_unique<GpuDigits>(info);
 }
 
 std::vector<KernelSpec> programs(const DeviceInfo& device, DataType type) {
   if (device.kind == DeviceKind::kCpu) return {};
-  return {spec_of(device, type)};
+  return {spec_of(device, type, kUsualThreads)};
 }
 
 }  // namespace polymio::kthvalue

@@ -1,13 +1,12 @@
 // The k-th smallest element of each row; a block has a row. Keys have the order of the elements as unsigned integers;
 // each pass counts one digit of 4 bits, highest first, of the keys that agree in the digits found so far. Every thread
 // has its own counters, so there are no atomics.
-// Options: IN = OUT (type of the elements), NUM=float.
+// Options: IN = OUT (type of the elements), NUM=float, THREADS (of a block: a power of two from 16 on).
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/portable.h"
 #include "kernels/gpu/portable/elements.h"
 #include "kernels/gpu/portable/walk.h"
 
-#define THREADS 256
 #define DIGITS 16
 #if SIZE_OF(IN_TYPE) == 8
 typedef u64 bits_t;
@@ -53,8 +52,8 @@ KERNEL THREADS_PER_BLOCK(THREADS)
       if ((key & known) == found) ++counts[(int)(key >> shift & 15) * THREADS + thread];
     }
     BARRIER();
-    u32 sum = 0;  // 16 threads per digit
-    for (int i = 0; i < THREADS / DIGITS; ++i) sum += counts[thread * (THREADS / DIGITS) + i];
+    u32 sum = 0;  // THREADS / DIGITS threads per digit
+    for (int i = 0; i < DIGITS; ++i) sum += counts[thread * DIGITS + i];
     sums[thread] = sum;
     BARRIER();
     bits_t digit = 0;
