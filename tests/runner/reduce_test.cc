@@ -139,6 +139,10 @@ TEST_F(ReduceSearch, TuningStoresAPointThatCallsTake) {
     EXPECT_EQ(c.source, search::Source::kMeasured);
     EXPECT_EQ(c.solver, tuned.solver);
     EXPECT_EQ(c.workspace, tuned.workspace);
+    const std::string text = search::explain({handle_, solvers(handle_.device().kind), p, {}});
+    for (const SolverBase* solver : solvers(handle_.device().kind))
+      EXPECT_NE(text.find(solver->info().name), std::string::npos) << text;
+    EXPECT_NE(text.find("measured"), std::string::npos) << text;
   }
 }
 
