@@ -35,11 +35,6 @@
 #define MIN_SIZE MIN(SIZE_OF(IN_TYPE), SIZE_OF(OUT_TYPE))
 #define VECTOR MIN(16 / MIN_SIZE, 8)
 
-INLINE u32 bf16_bits(float v) {
-  const u32 u = BITS_OF_FLOAT(v);
-  return v != v ? (u >> 16) | 0x40u : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-}
-
 INLINE float float_of(const int type, u64 bits) {
   switch (type) {
     case TYPE_fp16: return float_of_half((u16)bits);
@@ -56,7 +51,7 @@ INLINE float float_of(const int type, u64 bits) {
 INLINE u64 bits_of_float(const int type, float v) {
   switch (type) {
     case TYPE_fp16: return half_of_float(v);
-    case TYPE_bf16: return bf16_bits(v);
+    case TYPE_bf16: return bf16_of_float(v);
     case TYPE_int8: return (u8)(i8)(v != v ? 0.0f : v < -128.0f ? -128.0f : v > 127.0f ? 127.0f : (float)ROUND(v));
     case TYPE_fp8: return fp8_of_float(v, 4, 1);
     case TYPE_bfp8: return fp8_of_float(v, 5, 1);

@@ -108,20 +108,20 @@ INLINE void map_units(const Operands* p, const Walk* w, const Formula* f, const 
   }
 }
 
-KERNEL THREADS_PER_BLOCK(THREADS) map_elements(const Walk w, OPERAND_PARAMETERS, FORMULA_PARAMETERS) {
+KERNEL THREADS_PER_BLOCK(THREADS) map_elements(FIXED Walk w, OPERAND_PARAMETERS, FORMULA_PARAMETERS) {
   const Operands p = OPERAND_VALUES;
   FORMULA_VALUE;
   map_units(&p, &w, &f, ELEMENTS_PER_THREAD, GROUP, 0);
 }
 
-KERNEL THREADS_PER_BLOCK(THREADS) map_vectors(const Walk w, OPERAND_PARAMETERS, FORMULA_PARAMETERS) {
+KERNEL THREADS_PER_BLOCK(THREADS) map_vectors(FIXED Walk w, OPERAND_PARAMETERS, FORMULA_PARAMETERS) {
   const Operands p = OPERAND_VALUES;
   FORMULA_VALUE;
   map_units(&p, &w, &f, 1, VECTOR, 1);
 }
 
 /// Vectors of contiguous tensors; inputs of step 0 are constant along each row. A vector spans at most two rows.
-KERNEL THREADS_PER_BLOCK(THREADS) map_rows(const Walk w, OPERAND_PARAMETERS, FORMULA_PARAMETERS) {
+KERNEL THREADS_PER_BLOCK(THREADS) map_rows(FIXED Walk w, OPERAND_PARAMETERS, FORMULA_PARAMETERS) {
   const Operands p = OPERAND_VALUES;
   FORMULA_VALUE;
   const int first = (BLOCK(0) * THREADS + THREAD(0)) * VECTOR;

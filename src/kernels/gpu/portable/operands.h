@@ -12,6 +12,10 @@
 #define OUTPUT_TYPE(o) OUT_TYPE
 #endif
 
+// The column skeleton: elements of a column that a thread has in flight, and the most that it adds at once.
+#define PIXELS 4
+#define COLUMN_UNIT MAX(VECTOR, PIXELS)
+
 /// A kernel's tensors; `at` has the strides of the inputs, then of the outputs.
 typedef struct {
   GLOBAL const u8* in[MAX(INPUTS, 1)];
@@ -21,17 +25,17 @@ typedef struct {
 
 // Parameters of a kernel, in the order of the host's launch, and the Operands that they make.
 #define INPUT_PARAMETERS_0
-#define INPUT_PARAMETERS_1 GLOBAL const u8 *in0, const Strides in0_at,
-#define INPUT_PARAMETERS_2 INPUT_PARAMETERS_1 GLOBAL const u8 *in1, const Strides in1_at,
-#define INPUT_PARAMETERS_3 INPUT_PARAMETERS_2 GLOBAL const u8 *in2, const Strides in2_at,
-#define INPUT_PARAMETERS_4 INPUT_PARAMETERS_3 GLOBAL const u8 *in3, const Strides in3_at,
-#define INPUT_PARAMETERS_5 INPUT_PARAMETERS_4 GLOBAL const u8 *in4, const Strides in4_at,
-#define INPUT_PARAMETERS_6 INPUT_PARAMETERS_5 GLOBAL const u8 *in5, const Strides in5_at,
-#define OUTPUT_PARAMETERS_1 GLOBAL u8 *out0, const Strides out0_at
-#define OUTPUT_PARAMETERS_2 OUTPUT_PARAMETERS_1, GLOBAL u8 *out1, const Strides out1_at
-#define OUTPUT_PARAMETERS_3 OUTPUT_PARAMETERS_2, GLOBAL u8 *out2, const Strides out2_at
-#define OUTPUT_PARAMETERS_4 OUTPUT_PARAMETERS_3, GLOBAL u8 *out3, const Strides out3_at
-#define OUTPUT_PARAMETERS_5 OUTPUT_PARAMETERS_4, GLOBAL u8 *out4, const Strides out4_at
+#define INPUT_PARAMETERS_1 GLOBAL const u8 *in0, FIXED Strides in0_at,
+#define INPUT_PARAMETERS_2 INPUT_PARAMETERS_1 GLOBAL const u8 *in1, FIXED Strides in1_at,
+#define INPUT_PARAMETERS_3 INPUT_PARAMETERS_2 GLOBAL const u8 *in2, FIXED Strides in2_at,
+#define INPUT_PARAMETERS_4 INPUT_PARAMETERS_3 GLOBAL const u8 *in3, FIXED Strides in3_at,
+#define INPUT_PARAMETERS_5 INPUT_PARAMETERS_4 GLOBAL const u8 *in4, FIXED Strides in4_at,
+#define INPUT_PARAMETERS_6 INPUT_PARAMETERS_5 GLOBAL const u8 *in5, FIXED Strides in5_at,
+#define OUTPUT_PARAMETERS_1 GLOBAL u8 *out0, FIXED Strides out0_at
+#define OUTPUT_PARAMETERS_2 OUTPUT_PARAMETERS_1, GLOBAL u8 *out1, FIXED Strides out1_at
+#define OUTPUT_PARAMETERS_3 OUTPUT_PARAMETERS_2, GLOBAL u8 *out2, FIXED Strides out2_at
+#define OUTPUT_PARAMETERS_4 OUTPUT_PARAMETERS_3, GLOBAL u8 *out3, FIXED Strides out3_at
+#define OUTPUT_PARAMETERS_5 OUTPUT_PARAMETERS_4, GLOBAL u8 *out4, FIXED Strides out4_at
 #define OPERAND_PARAMETERS PASTE(INPUT_PARAMETERS_, INPUTS) PASTE(OUTPUT_PARAMETERS_, OUTPUTS)
 
 #define INPUT_POINTERS_0 0

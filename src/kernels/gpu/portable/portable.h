@@ -12,6 +12,7 @@ typedef unsigned int u32;
 typedef unsigned short u16;
 #define KERNEL __kernel void
 #define GLOBAL __global
+#define FIXED const     // qualifies structs that are parameters of a kernel and may have variable indices
 #define LOCAL __local   // qualifies pointers
 #define SHARED __local  // qualifies arrays
 #define LARGE_SHARED(type, name, count) __local type name[count]
@@ -61,6 +62,7 @@ typedef unsigned short u16;
 #if defined(__HIP__) || defined(__HIPCC_RTC__)
 
 #define KERNEL extern "C" __attribute__((global)) void
+#define FIXED const
 #define LOCAL
 #define SHARED __attribute__((shared))
 #define LARGE_SHARED(type, name, count) __attribute__((shared)) type name[count]
@@ -95,6 +97,7 @@ INLINE u16 half_of_float(float v) { return __builtin_bit_cast(u16, (_Float16)v);
 #else
 
 #define KERNEL extern "C" __global__ void
+#define FIXED const __grid_constant__  // a variable index does not copy it to local memory
 #define LOCAL
 #define SHARED __shared__
 #define LARGE_SHARED(type, name, count) extern __shared__ type name[]  // above 48 KiB in all: sized by the launch
@@ -161,10 +164,17 @@ INLINE int load_int32(GLOBAL const int* p, i64 i) { return p[i]; }
 
 INLINE void store_fp32(GLOBAL float* p, i64 i, float v) { p[i] = v; }
 INLINE void store_fp16(GLOBAL u16* p, i64 i, float v) { STORE_HALF(p, i, v); }
-INLINE void store_bf16(GLOBAL u16* p, i64 i, float v) {
+INLINE u16 bf16_of_float(float v) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  u16 bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(v));
+  return bits;
+#else
   const u32 u = BITS_OF_FLOAT(v);
-  p[i] = (u16)(v != v ? (u >> 16) | 0x40u : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+  return (u16)(v != v ? (u >> 16) | 0x40u : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+#endif
 }
+INLINE void store_bf16(GLOBAL u16* p, i64 i, float v) { p[i] = bf16_of_float(v); }
 
 #ifdef FP64
 typedef double stored_fp64;

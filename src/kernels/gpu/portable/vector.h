@@ -33,16 +33,6 @@ typedef float sum_t;
 #define NARROW(u) FLOAT_OF_BITS((u32)(u16)(u) << 16)
 #endif
 
-INLINE u16 bf16_of_float(float v) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  u16 bits;
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(v));
-  return bits;
-#else
-  const u32 u = BITS_OF_FLOAT(v);
-  return (u16)(v != v ? (u >> 16) | 0x40u : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
-#endif
-}
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && (OUT_KIND == KIND_fp16 || OUT_KIND == KIND_bf16)
 INLINE u32 pair_of_floats(float low, float high) {
   u32 bits;

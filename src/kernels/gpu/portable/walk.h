@@ -27,9 +27,8 @@ typedef struct Strides {
 INLINE void locate(const Walk* w, int unit, const Strides* const* at, const int operands, i64* offset) {
   UNROLL
   for (int o = 0; o < operands; ++o) offset[o] = at[o]->first;
-  UNROLL
-  for (int d = 0; d < kMaxDims; ++d) {
-    if (d >= w->rank) break;
+  NO_UNROLL
+  for (int d = 0; d < w->rank; ++d) {
     const int next = d + 1 == w->rank ? 0 : divide(unit, w->size[d]);
     const int i = unit - next * (int)w->size[d].divisor;
     UNROLL

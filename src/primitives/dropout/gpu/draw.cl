@@ -23,7 +23,7 @@ typedef struct {
 } Formula;
 
 KERNEL THREADS_PER_BLOCK(GENERATORS* PARTS)
-    draw(const Walk w, OPERAND_PARAMETERS, GLOBAL u32* states, GLOBAL u8* mask, const Formula f) {
+    draw(FIXED Walk w, OPERAND_PARAMETERS, GLOBAL u32* states, GLOBAL u8* mask, const Formula f) {
   const Operands p = OPERAND_VALUES;
   SHARED u32 start[GENERATORS * 6];
   const i64 first_state = (i64)BLOCK(0) * GENERATORS * 6;

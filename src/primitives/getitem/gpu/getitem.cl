@@ -28,7 +28,7 @@ INLINE i64 offset_of(i64 number, const Dims* size, const Dims* stride) {
 
 /// Adds index tensor `tensor`, of a dimension of `size`, to the places of `w.count` positions from `first`.
 KERNEL THREADS_PER_BLOCK(THREADS)
-    number_places(const Walk w, GLOBAL const int* index, const Strides index_at, GLOBAL u64* places, const i64 first,
+    number_places(FIXED Walk w, GLOBAL const int* index, FIXED Strides index_at, GLOBAL u64* places, const i64 first,
                   const i64 size, const int tensor, GLOBAL int* error, const int has_error) {
   const int i = BLOCK(0) * THREADS + THREAD(0);
   if (i >= w.count) return;
@@ -90,7 +90,7 @@ INLINE num element(GLOBAL const u8* p, i64 i) { return decode(IN_TYPE, load_bits
 /// `lanes` threads per place add elements of its rows; those whose number is not the first one of its place do nothing.
 /// Numbers from `first`.
 KERNEL THREADS_PER_BLOCK(THREADS)
-    add_rows(const Walk w, GLOBAL u8* dx, const Strides dx_at, GLOBAL const u8* dy, const Strides dy_at,
+    add_rows(FIXED Walk w, GLOBAL u8* dx, FIXED Strides dx_at, GLOBAL const u8* dy, FIXED Strides dy_at,
              GLOBAL const u64* sorted, const i64 first, const i64 count, const int shift, const int lanes,
              const Dims place_size, const Dims place_stride, const Dims position_size, const Dims position_stride) {
   const int row_blocks = CEIL_DIV(w.count, lanes);

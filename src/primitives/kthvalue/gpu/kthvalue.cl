@@ -34,8 +34,8 @@ INLINE bits_t key_at(GLOBAL const u8* x, i64 at) {
 }
 
 KERNEL THREADS_PER_BLOCK(THREADS)
-    kthvalue(const Walk w, GLOBAL const u8* x, const Strides x_at, GLOBAL u8* y, const Strides y_at, GLOBAL u8* indices,
-             const Strides indices_at, const Formula f) {
+    kthvalue(FIXED Walk w, GLOBAL const u8* x, FIXED Strides x_at, GLOBAL u8* y, FIXED Strides y_at, GLOBAL u8* indices,
+             FIXED Strides indices_at, const Formula f) {
   SHARED u32 counts[DIGITS * THREADS];
   SHARED u32 sums[THREADS];
   const Strides* const strides[3] = {&x_at, &y_at, &indices_at};

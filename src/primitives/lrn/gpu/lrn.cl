@@ -297,14 +297,14 @@ INLINE void normalise(const Call* c, const Walk* w, const int unit) {
 }
 
 KERNEL THREADS_PER_BLOCK(THREADS)
-    lrn_elements(const Walk w, OPERAND_PARAMETERS, const Formula f, const Axes a, const Steps s) {
+    lrn_elements(FIXED Walk w, OPERAND_PARAMETERS, const Formula f, const Axes a, const Steps s) {
   const Operands p = OPERAND_VALUES;
   const Call c = {&p, &f, &a, &s};
   normalise(&c, &w, 1);
 }
 
 KERNEL THREADS_PER_BLOCK(THREADS)
-    lrn_vectors(const Walk w, OPERAND_PARAMETERS, const Formula f, const Axes a, const Steps s) {
+    lrn_vectors(FIXED Walk w, OPERAND_PARAMETERS, const Formula f, const Axes a, const Steps s) {
   const Operands p = OPERAND_VALUES;
   const Call c = {&p, &f, &a, &s};
   normalise(&c, &w, VECTOR);

@@ -126,7 +126,7 @@ INLINE void store_tile(GLOBAL u8* y, LOCAL const stored* tile, i64 at, i64 rows,
 /// differ in which tensors are accessed 16 bytes at a time.
 #define TRANSPOSE(name, x_unit, y_unit)                                                            \
   KERNEL THREADS_PER_BLOCK(THREADS)                                                                \
-      name(GLOBAL const u8* x, GLOBAL u8* y, const Walk w, const Strides x_at, const Strides y_at, \
+      name(GLOBAL const u8* x, GLOBAL u8* y, FIXED Walk w, FIXED Strides x_at, FIXED Strides y_at, \
            const Strides origin, const TransposeShape t, const Formula f) {                        \
     SHARED stored tile[TILE * PITCH] __attribute__((aligned(16)));                                 \
     const Strides* const strides[] = {&x_at, &y_at, &origin};                                      \
