@@ -36,9 +36,16 @@
 #ifndef THREADS
 #define THREADS 256  // per block
 #endif
-#define KEPT_UNITS 4  // of a row, that a thread keeps in registers between the reduction and apply()
+#define KEPT_UNITS 4  // of a plain row, that a thread keeps in registers between the reduction and apply()
 #define MORE_UNITS 2  // of a longer row, that a thread has in flight
 #define PACKED 16     // most 32-bit units of a unit of an input
+// Whether plain rows have code of their own, a third of the general one. Compilers for CPUs take long for barriers in
+// two branches.
+#ifdef __OPENCL_VERSION__
+#define SPLITS_PLAIN 0
+#else
+#define SPLITS_PLAIN 1
+#endif
 #ifndef START_ROW
 #define START_ROW(f, p, at) start()
 #endif
@@ -55,23 +62,17 @@
 #define PREPARED(f, a) (a)
 #endif
 
-/// A thread's share of a row: units `lane`, `lane + lanes`, ... of the row whose elements begin at `at`.
+/// A thread's share of a row: units `lane`, `lane + lanes`, ... of the row whose elements begin at `at`. `plain` is
+/// RowShape::plain, a constant where SPLITS_PLAIN.
 typedef struct {
-  int row, lane, lanes;
+  int row, lane, lanes, plain;
   i64 at[OPERANDS];
 } RowPart;
 
 /// Adds to the offsets where `index` is in the dimensions of the walk from `from` up to `end`.
 INLINE void add_offsets(const Operands* p, const Walk* w, int index, int from, int end, i64* offset) {
-  if (from == 0 && end == 1) {
-    UNROLL
-    for (int o = 0; o < OPERANDS; ++o) offset[o] += index * p->at[o]->stride[0];
-    return;
-  }
-  UNROLL
-  for (int d = 0; d < kMaxDims; ++d) {
-    if (d < from) continue;
-    if (d >= end) break;
+  NO_UNROLL
+  for (int d = from; d < end; ++d) {
     const int next = d + 1 == end ? 0 : divide(index, w->size[d]);
     const int i = index - next * (int)w->size[d].divisor;
     UNROLL
@@ -80,8 +81,9 @@ INLINE void add_offsets(const Operands* p, const Walk* w, int index, int from, i
   }
 }
 
-INLINE RowPart part_of_row(const Operands* p, const Walk* w, int row, int lane, int lanes, const RowShape* s) {
-  RowPart part = {row, lane, lanes};
+INLINE RowPart part_of_row(const Operands* p, const Walk* w, int row, int lane, int lanes, const RowShape* s,
+                           const int plain) {
+  RowPart part = {row, lane, lanes, plain};
   UNROLL
   for (int o = 0; o < OPERANDS; ++o) part.at[o] = p->at[o]->first;
   add_offsets(p, w, MIN(row, s->rows - 1), s->column_rank, w->rank, part.at);
@@ -94,9 +96,19 @@ INLINE int locate_unit(const Operands* p, const Walk* w, const RowShape* s, cons
                        const int unit, i64* at) {
   UNROLL
   for (int o = 0; o < OPERANDS; ++o) at[o] = part->at[o];
+  if (part->plain) {
+    UNROLL
+    for (int o = 0; o < INPUTS + MAPPED; ++o) at[o] += index * (unit > 1 ? (i64)unit : p->at[o]->stride[0]);
+    return unit;
+  }
   add_offsets(p, w, index, 0, s->column_rank, at);
   const int n = index == s->columns - 1 ? w->last : unit;
   return s->aligned || n < unit ? n : unit + 1;
+}
+
+/// The distance of a unit's elements.
+INLINE i64 step_of(const Operands* p, const RowPart* part, int operand) {
+  return part->plain ? 1 : p->at[operand]->step;
 }
 
 INLINE Accumulator add_unit(Accumulator sum, int column, const int unit, int n, num (*v)[VECTOR]) {
@@ -126,7 +138,7 @@ INLINE void read_units(const Operands* p, const Walk* w, const RowShape* s, cons
     const int n = locate_unit(p, w, s, part, index, unit, at);
     UNROLL
     for (int k = 0; k < INPUTS; ++k)
-      if (REDUCES(k)) read_packed(p->in[k], INPUT_TYPE(k), at[k], p->at[k]->step, unit, n, packed[u][k]);
+      if (REDUCES(k)) read_packed(p->in[k], INPUT_TYPE(k), at[k], step_of(p, part, k), unit, n, packed[u][k]);
   }
 }
 
@@ -147,19 +159,23 @@ INLINE Accumulator add_units(Accumulator sum, const Walk* w, const RowShape* s, 
     const int index = first + u * part->lanes;
     if (index >= s->columns) break;
     unpack(packed[u], unit, v);
-    sum = add_unit(sum, index * unit, unit, index == s->columns - 1 ? w->last : unit, v);
+    sum = add_unit(sum, index * unit, unit, !part->plain && index == s->columns - 1 ? w->last : unit, v);
   }
   return sum;
 }
 
-/// Reduces a thread's share; its first KEPT_UNITS units stay in `kept`.
+/// Reduces a thread's share; the first KEPT_UNITS units of plain rows stay in `kept`.
 INLINE Accumulator reduce_part(const Operands* p, const Walk* w, const RowShape* s, const Formula* f,
                                const RowPart* part, const int unit, u32 (*kept)[INPUTS][PACKED]) {
   if (part->row >= s->rows) return start();
   Accumulator sum = START_ROW(f, p, part->at);
-  read_units(p, w, s, part, part->lane, KEPT_UNITS, unit, kept);
-  sum = add_units(sum, w, s, part, part->lane, KEPT_UNITS, unit, kept);
-  for (int i = part->lane + KEPT_UNITS * part->lanes; i < s->columns; i += MORE_UNITS * part->lanes) {
+  int i = part->lane;
+  if (part->plain) {
+    read_units(p, w, s, part, i, KEPT_UNITS, unit, kept);
+    sum = add_units(sum, w, s, part, i, KEPT_UNITS, unit, kept);
+    i += KEPT_UNITS * part->lanes;
+  }
+  for (; i < s->columns; i += MORE_UNITS * part->lanes) {
     u32 more[MORE_UNITS][INPUTS][PACKED];
     read_units(p, w, s, part, i, MORE_UNITS, unit, more);
     sum = add_units(sum, w, s, part, i, MORE_UNITS, unit, more);
@@ -182,11 +198,11 @@ INLINE void apply_units(const Operands* p, const Walk* w, const RowShape* s, con
     unpack(packed[u], unit, v);
     UNROLL
     for (int k = 0; k < INPUTS; ++k)
-      if (!REDUCES(k)) read_unit(p->in[k], INPUT_TYPE(k), at[k], p->at[k]->step, unit, n, v[k]);
+      if (!REDUCES(k)) read_unit(p->in[k], INPUT_TYPE(k), at[k], step_of(p, part, k), unit, n, v[k]);
     UNROLL
     for (int o = 0; o < MAPPED; ++o)
       if (READS_OUTPUT(f, o))
-        read_unit(p->out[o], OUTPUT_TYPE(o), at[INPUTS + o], p->at[INPUTS + o]->step, unit, n, result[o]);
+        read_unit(p->out[o], OUTPUT_TYPE(o), at[INPUTS + o], step_of(p, part, INPUTS + o), unit, n, result[o]);
     UNROLL
     for (int j = 0; j < unit; ++j) {
       num in[INPUTS];
@@ -201,18 +217,18 @@ INLINE void apply_units(const Operands* p, const Walk* w, const RowShape* s, con
     }
     UNROLL
     for (int o = 0; o < MAPPED; ++o)
-      write_unit(p->out[o], OUTPUT_TYPE(o), at[INPUTS + o], p->at[INPUTS + o]->step, unit, n, result[o]);
+      write_unit(p->out[o], OUTPUT_TYPE(o), at[INPUTS + o], step_of(p, part, INPUTS + o), unit, n, result[o]);
   }
 }
 #endif
 
-/// Writes a thread's share of the outputs. `is_kept`: whether its first units are in `kept`.
+/// Writes a thread's share of the outputs. `is_kept`: whether the first units of plain rows are in `kept`.
 INLINE void apply_part(const Operands* p, const Walk* w, const RowShape* s, const Formula* f, const RowPart* part,
                        Accumulator sum, const int unit, u32 (*kept)[INPUTS][PACKED], const int is_kept) {
   if (part->row >= s->rows) return;
 #if MAPPED > 0
   int i = part->lane;
-  if (is_kept) {
+  if (is_kept && part->plain) {
     apply_units(p, w, s, f, part, sum, i, KEPT_UNITS, unit, kept);
     i += KEPT_UNITS * part->lanes;
   }
@@ -227,49 +243,73 @@ INLINE void apply_part(const Operands* p, const Walk* w, const RowShape* s, cons
 
 #include "kernels/gpu/portable/row_combine.h"
 
+INLINE void run_rows(const Operands* p, const Walk* w, const RowShape* s, const Formula* f, LOCAL Accumulator* sums,
+                     const int unit, const int plain) {
+  u32 kept[KEPT_UNITS][INPUTS][PACKED];
+  const int rows = THREADS / s->lanes;
+  const int lane = s->neighbours ? THREAD(0) / rows : THREAD(0) % s->lanes;
+  const int row = BLOCK(0) * rows + (s->neighbours ? THREAD(0) % rows : THREAD(0) / s->lanes);
+  const RowPart part = part_of_row(p, w, row, lane, s->lanes, s, plain);
+  const Accumulator own = reduce_part(p, w, s, f, &part, unit, kept);
+  const Accumulator sum = combine_lanes(own, sums, lane, s->lanes, s->neighbours ? rows : 1);
+  apply_part(p, w, s, f, &part, PREPARED(f, sum), unit, kept, 1);
+}
+
 #define ROW(name, unit)                                                                                         \
-  KERNEL THREADS_PER_BLOCK(THREADS) name(const Walk w, OPERAND_PARAMETERS, const RowShape s, const Formula f) { \
+  KERNEL THREADS_PER_BLOCK(THREADS) name(FIXED Walk w, OPERAND_PARAMETERS, const RowShape s, const Formula f) { \
     SHARED Accumulator sums[THREADS];                                                                           \
     const Operands p = OPERAND_VALUES;                                                                          \
-    u32 kept[KEPT_UNITS][INPUTS][PACKED];                                                                       \
-    const int rows = THREADS / s.lanes;                                                                         \
-    const int lane = s.neighbours ? THREAD(0) / rows : THREAD(0) % s.lanes;                                     \
-    const int row = BLOCK(0) * rows + (s.neighbours ? THREAD(0) % rows : THREAD(0) / s.lanes);                  \
-    const RowPart part = part_of_row(&p, &w, row, lane, s.lanes, &s);                                           \
-    const Accumulator own = reduce_part(&p, &w, &s, &f, &part, unit, kept);                                     \
-    const Accumulator sum = combine_lanes(own, sums, lane, s.lanes, s.neighbours ? rows : 1);                   \
-    apply_part(&p, &w, &s, &f, &part, PREPARED(&f, sum), unit, kept, 1);                                        \
+    if (SPLITS_PLAIN && s.plain)                                                                                \
+      run_rows(&p, &w, &s, &f, sums, unit, 1);                                                                  \
+    else                                                                                                        \
+      run_rows(&p, &w, &s, &f, sums, unit, SPLITS_PLAIN ? 0 : s.plain);                                         \
   }
 ROW(row_elements, 1)
 ROW(row_vectors, VECTOR)
 
 #ifndef WHOLE_ROWS
+INLINE void run_partial_rows(const Operands* p, const Walk* w, const RowShape* s, const Formula* f,
+                             GLOBAL Accumulator* workspace, LOCAL Accumulator* sums, const int unit, const int plain) {
+  u32 kept[KEPT_UNITS][INPUTS][PACKED];
+  const int lane = BLOCK(0) % s->parts * THREADS + THREAD(0);
+  const RowPart part = part_of_row(p, w, BLOCK(0) / s->parts, lane, s->parts * THREADS, s, plain);
+  const Accumulator own = reduce_part(p, w, s, f, &part, unit, kept);
+  const Accumulator sum = combine_lanes(own, sums, THREAD(0), THREADS, 1);
+  if (THREAD(0) == 0) workspace[BLOCK(0)] = sum;
+}
+
+INLINE void apply_to_rows(const Operands* p, const Walk* w, const RowShape* s, const Formula* f,
+                          GLOBAL const Accumulator* workspace, const int unit, const int plain) {
+  u32 kept[KEPT_UNITS][INPUTS][PACKED];
+  const int row = BLOCK(0) / s->parts;
+  const int lane = BLOCK(0) % s->parts * THREADS + THREAD(0);
+  const RowPart part = part_of_row(p, w, row, lane, s->parts * THREADS, s, plain);
+  Accumulator sum = workspace[row * s->parts];
+  for (int i = 1; i < s->parts; ++i) sum = combine(sum, workspace[row * s->parts + i]);
+  apply_part(p, w, s, f, &part, PREPARED(f, sum), unit, kept, 0);
+}
+
 #define PARTIAL_ROW(name, unit)                                                                                  \
   KERNEL THREADS_PER_BLOCK(THREADS)                                                                              \
-      name(const Walk w, OPERAND_PARAMETERS, const RowShape s, const Formula f, GLOBAL Accumulator* workspace) { \
+      name(FIXED Walk w, OPERAND_PARAMETERS, const RowShape s, const Formula f, GLOBAL Accumulator* workspace) { \
     SHARED Accumulator sums[THREADS];                                                                            \
     const Operands p = OPERAND_VALUES;                                                                           \
-    u32 kept[KEPT_UNITS][INPUTS][PACKED];                                                                        \
-    const int lane = BLOCK(0) % s.parts * THREADS + THREAD(0);                                                   \
-    const RowPart part = part_of_row(&p, &w, BLOCK(0) / s.parts, lane, s.parts * THREADS, &s);                   \
-    const Accumulator own = reduce_part(&p, &w, &s, &f, &part, unit, kept);                                      \
-    const Accumulator sum = combine_lanes(own, sums, THREAD(0), THREADS, 1);                                     \
-    if (THREAD(0) == 0) workspace[BLOCK(0)] = sum;                                                               \
+    if (SPLITS_PLAIN && s.plain)                                                                                 \
+      run_partial_rows(&p, &w, &s, &f, workspace, sums, unit, 1);                                                \
+    else                                                                                                         \
+      run_partial_rows(&p, &w, &s, &f, workspace, sums, unit, SPLITS_PLAIN ? 0 : s.plain);                       \
   }
 PARTIAL_ROW(partial_row_elements, 1)
 PARTIAL_ROW(partial_row_vectors, VECTOR)
 
 #define APPLY_ROW(name, unit)                                                                                    \
   KERNEL THREADS_PER_BLOCK(THREADS)                                                                              \
-      name(const Walk w, OPERAND_PARAMETERS, const RowShape s, const Formula f, GLOBAL Accumulator* workspace) { \
+      name(FIXED Walk w, OPERAND_PARAMETERS, const RowShape s, const Formula f, GLOBAL Accumulator* workspace) { \
     const Operands p = OPERAND_VALUES;                                                                           \
-    u32 kept[KEPT_UNITS][INPUTS][PACKED];                                                                        \
-    const int row = BLOCK(0) / s.parts;                                                                          \
-    const int lane = BLOCK(0) % s.parts * THREADS + THREAD(0);                                                   \
-    const RowPart part = part_of_row(&p, &w, row, lane, s.parts * THREADS, &s);                                  \
-    Accumulator sum = workspace[row * s.parts];                                                                  \
-    for (int i = 1; i < s.parts; ++i) sum = combine(sum, workspace[row * s.parts + i]);                          \
-    apply_part(&p, &w, &s, &f, &part, PREPARED(&f, sum), unit, kept, 0);                                         \
+    if (SPLITS_PLAIN && s.plain)                                                                                 \
+      apply_to_rows(&p, &w, &s, &f, workspace, unit, 1);                                                         \
+    else                                                                                                         \
+      apply_to_rows(&p, &w, &s, &f, workspace, unit, SPLITS_PLAIN ? 0 : s.plain);                                \
   }
 APPLY_ROW(apply_row_elements, 1)
 APPLY_ROW(apply_row_vectors, VECTOR)

@@ -21,7 +21,8 @@ INLINE Accumulator shuffle_xor(Accumulator own, int mask) {
 INLINE Accumulator combine_subgroup(Accumulator own, int lane, int lanes) {
   for (int mask = 1; mask < MIN(lanes, SUBGROUP); mask *= 2) {
     const Accumulator other = shuffle_xor(own, mask);
-    own = lane & mask ? combine(other, own) : combine(own, other);
+    const int is_upper = lane & mask;
+    own = combine(is_upper ? other : own, is_upper ? own : other);
   }
   return own;
 }

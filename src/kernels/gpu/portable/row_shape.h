@@ -13,6 +13,7 @@ typedef struct RowShape {
   int neighbours;  // whether consecutive threads have neighbouring rows, not neighbouring units of a row
   int parts;       // blocks per row
   int aligned;     // whether vectors are aligned
+  int plain;       // whether rows are one dimension, and vectors aligned neighbours in all tensors
 } RowShape;
 
 #ifndef KERNEL

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <bit>
+#include <span>
 
 #include "base/error.h"
 #include "base/math.h"
@@ -15,6 +16,7 @@ using kernels::Nest;
 
 constexpr i64 kKeptUnits = 4, kSubgroup = 32;  // as in row.h and row_combine.h
 constexpr i64 kMaxParts = 64, kMinUnitsPerThread = 4;
+constexpr int kSharedThreads = 512;  // per block, most of which two fit a multiprocessor
 
 i64 power(i64 n) { return static_cast<i64>(std::bit_ceil(static_cast<std::uint64_t>(n))); }
 
@@ -40,12 +42,12 @@ i64 lanes_of_near_rows(const DeviceInfo& device, i64 rows, i64 units) {
   return lanes;
 }
 
-/// Otherwise: what keeps a row in registers, up to a block; at least a subgroup, or fewer threads that load 64 bytes at
+/// Otherwise: what keeps a row in registers, up to a block; at least a subgroup, or fewer threads that load 32 bytes at
 /// once (a vector each: 128) while rows fill the device; more while they do not.
 i64 lanes_of_row(const DeviceInfo& device, i64 rows, i64 units, std::size_t unit_bytes, i64 threads) {
   constexpr i64 kThreadsPerUnit = 1024, kLeastThreadsPerUnit = 256;
   const i64 keeping = power(ceil_div(units, kKeptUnits)), most = std::min(power(units), threads);
-  const i64 coalesced = power(ceil_div(i64{unit_bytes < 16 ? 64 : 128}, static_cast<i64>(unit_bytes)));
+  const i64 coalesced = power(ceil_div(i64{unit_bytes < 16 ? 32 : 128}, static_cast<i64>(unit_bytes)));
   const bool fills = rows * std::max(keeping, coalesced) >= kThreadsPerUnit * device.units;
   i64 lanes = std::min(std::max(fills ? coalesced : kSubgroup, keeping), most);
   while (lanes < most && rows * lanes < kLeastThreadsPerUnit * device.units) lanes *= 2;
@@ -77,14 +79,17 @@ RowPlan plan_lanes(const DeviceInfo& device, const Rows& rows) {
   const std::size_t unit_bytes = rows.sides[0].size * static_cast<std::size_t>(plan.vectors ? vector : 1);
   const i64 lanes = neighbours ? lanes_of_near_rows(device, count, units)
                                : lanes_of_row(device, count, units, unit_bytes, rows.threads);
-  plan.shape = {0, static_cast<int>(units), rows.column_rank, static_cast<int>(lanes), neighbours, 1, 1};
+  plan.shape = {0, static_cast<int>(units), rows.column_rank, static_cast<int>(lanes), neighbours, 1, 1, 0};
   if (plan.vectors) plan.shape.aligned = takes_vectors(mapped, rows.sides, vector);
+  const auto steps = std::span(plan.nest.step).first(static_cast<std::size_t>(mapped.operands));
+  const bool dense = !plan.vectors || std::ranges::all_of(steps, [](i64 step) { return step == 1; });
+  plan.shape.plain = rows.column_rank == 1 && plan.shape.aligned && dense;
   return plan;
 }
 
 /// Blocks per row: several if rows are long and too few to fill the device.
 int count_parts(const DeviceInfo& device, i64 rows, i64 units, i64 threads) {
-  const i64 filling = ceil_div(2 * device.units, std::max<i64>(rows, 1));
+  const i64 filling = 2 * device.units / std::max<i64>(rows, 1);
   const i64 useful = units / (threads * kMinUnitsPerThread);
   return static_cast<int>(std::clamp<i64>(std::min(filling, useful), 1, kMaxParts));
 }
@@ -100,7 +105,8 @@ RowPlan plan_row(const DeviceInfo& device, const Rows& rows) {
 
 int row_threads(const DeviceInfo& device, i64 rows, i64 units, int most) {
   const i64 wanted = rows < device.units ? units : ceil_div(units, kKeptUnits);
-  const i64 limit = std::min<i64>(most, std::max(device.gpu.block_threads, kRowThreads));
+  const i64 at_once = rows < device.units ? most : std::min(most, kSharedThreads);
+  const i64 limit = std::min<i64>(at_once, std::max(device.gpu.block_threads, kRowThreads));
   i64 threads = kRowThreads;
   while (2 * threads <= limit && threads < wanted) threads *= 2;
   return static_cast<int>(threads);

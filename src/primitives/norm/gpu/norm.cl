@@ -75,12 +75,21 @@ INLINE Accumulator start(void) {
   const Accumulator none = {0, 0, 0, 0};
   return none;
 }
-INLINE Accumulator accumulate(Accumulator a, const num* in, int column) {
-  if (a.count == 0) a.shift = element(in);
-  const num d = element(in) - a.shift;
-  a.count += 1;
-  a.sum += d;
-  a.squares += d * d;
+#define ADD_UNIT(a, v, unit, n, column) add_elements(a, v, unit, n)
+INLINE Accumulator add_elements(Accumulator a, num (*v)[VECTOR], const int unit, int n) {
+  UNROLL
+  for (int j = 0; j < unit; ++j) {
+#if ADDS
+    const num in[2] = {v[0][j], v[1][j]};
+#else
+    const num in[1] = {v[0][j]};
+#endif
+    if (j == 0 && a.count == 0) a.shift = element(in);
+    const num d = j < n ? element(in) - a.shift : 0;
+    a.sum += d;
+    a.squares += d * d;
+  }
+  a.count += (num)n;
   return a;
 }
 /// The same elements with their mean as the shift.
@@ -92,7 +101,9 @@ INLINE Accumulator centred(Accumulator a) {
   return all;
 }
 INLINE Accumulator combine(Accumulator a, Accumulator b) {
-  const num count = a.count + b.count, share = count > 0 ? b.count / count : 0, distance = b.shift - a.shift;
+  const num count = a.count + b.count, distance = b.shift - a.shift;
+  num share = (num)0.5;
+  if (a.count != b.count) share = b.count / count;  // a division takes longer than all the rest
   const num squares = a.squares + b.squares + distance * (a.count * share) * distance;
   const Accumulator all = {count, a.shift + distance * share, squares, 0};
   return all;

@@ -18,12 +18,12 @@ typedef struct {
 // the instructions, which would take longer than the memory traffic of 16-bit elements.
 #if defined(__CUDA_ARCH__) && NUMBERS == NUMBERS_float
 #define HAS_EXP2
-INLINE float exp2_approximate(float x) {
-  float y;
-  asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+#define LOG2_E 1.4426950408889634f
+INLINE num exp_of_difference(num x) {
+  num y;
+  asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x * LOG2_E));
   return y;
 }
-INLINE num exp_of_difference(num x) { return exp2_approximate(x * 1.4426950408889634f); }
 #else
 INLINE num exp_of_difference(num x) { return exp_of(x); }
 #endif
@@ -45,7 +45,9 @@ typedef struct {
 /// more.
 INLINE num exp_of_term(num x) {
 #ifdef HAS_EXP2
-  return exp_of_difference(x);
+  num y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * LOG2_E));
+  return y;
 #else
   num_int n;
   const num p = reduce_exp(x < LEAST_TERM ? LEAST_TERM : x, &n), scale = power_of_two(n);
