@@ -15,6 +15,9 @@
 //   void finish(const Formula*, GLOBAL u8* const* out, const i64* at, Accumulator)
 //                        writes the results of a column: element at[o] of output o
 // and may define
+//   ADD_UNIT(a, v, unit, n, index)
+//                        accumulate() of the first n elements v[input][0..unit) at once, COLUMN_UNIT of each at most
+//                        and one at least; `index` is the number of the first in its column
 //   EQUAL_ACROSS(i)      whether input i has one element for all columns, so its stride between columns is 0 (0)
 //   ANY_ALIGNMENT        sums of columns that are neighbours have one order, whatever the addresses of tensors are
 // Entry points, chosen by plan_column(): column_elements, column_units, column_vectors, column_across,
@@ -51,7 +54,7 @@ INLINE Accumulator cluster_value(LOCAL const Accumulator* sum, int block) { retu
 #endif
 
 #define COLUMN(name, unit, aligned)                                                                                \
-  KERNEL THREADS_PER_BLOCK(THREADS) name(const Walk w, OPERAND_PARAMETERS, const ColumnShape c, const Formula f) { \
+  KERNEL THREADS_PER_BLOCK(THREADS) name(FIXED Walk w, OPERAND_PARAMETERS, const ColumnShape c, const Formula f) { \
     SHARED Accumulator sums[THREADS];                                                                              \
     const Operands p = OPERAND_VALUES;                                                                             \
     const i64 column = (i64)BLOCK(0) * c.together + THREAD(0) % c.together;                                        \
@@ -66,7 +69,7 @@ COLUMN(column_vectors, VECTOR, 1)
 KERNEL THREADS_PER_BLOCK_OF(THREADS, FEW_SUMS    ? 4
                                      : MANY_SUMS ? 1
                                                  : 2)
-    column_across(const Walk w, OPERAND_PARAMETERS, const ColumnShape c, const Formula f) {
+    column_across(FIXED Walk w, OPERAND_PARAMETERS, const ColumnShape c, const Formula f) {
   SHARED Accumulator sums[kColumnsAtOnce * THREADS];
   const Operands p = OPERAND_VALUES;
   const i64 column = ((i64)BLOCK(0) * c.together + THREAD(0) % c.together) * VECTOR;
@@ -76,10 +79,10 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, FEW_SUMS    ? 4
   for (int first = 0; first < VECTOR; first += kColumnsAtOnce) {
     if (first > 0) BARRIER();
     combine_rows(&c, sums, sum + first);
-    if (THREAD(0) < c.together && column < c.columns) {
-      UNROLL
-      for (int j = 0; j < kColumnsAtOnce; ++j)
-        finish_column(&p, &c, &f, column + first + j, sums[j * THREADS + THREAD(0)]);
+    NO_UNROLL
+    for (int i = THREAD(0); i < c.together * kColumnsAtOnce; i += THREADS) {
+      const i64 at = column_of_result(&c, BLOCK(0), first, i);
+      if (at < c.columns) finish_column(&p, &c, &f, at, sums[place_of_result(i)]);
     }
   }
 }
@@ -88,7 +91,7 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, FEW_SUMS    ? 4
 KERNEL THREADS_PER_BLOCK_OF(THREADS, FEW_SUMS    ? 4
                                      : MANY_SUMS ? 1
                                                  : 2) IN_CLUSTERS
-    column_across_clusters(const Walk w, OPERAND_PARAMETERS, const ColumnShape c, const Formula f) {
+    column_across_clusters(FIXED Walk w, OPERAND_PARAMETERS, const ColumnShape c, const Formula f) {
   SHARED Accumulator sums[kColumnsAtOnce * THREADS];
   const Operands p = OPERAND_VALUES;
   const int part = BLOCK(0) % MAX_CLUSTER;
@@ -101,14 +104,14 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, FEW_SUMS    ? 4
     if (first > 0) BARRIER();
     combine_rows(&c, sums, sum + first);
     CLUSTER_BARRIER();
-    if (part == 0 && THREAD(0) < c.together && column < c.columns) {
+    NO_UNROLL
+    for (int i = THREAD(0); i < c.together * kColumnsAtOnce && part == 0; i += THREADS) {
+      const i64 at = column_of_result(&c, BLOCK(0) / MAX_CLUSTER, first, i);
+      if (at >= c.columns) continue;
+      Accumulator all = sums[place_of_result(i)];
       UNROLL
-      for (int j = 0; j < kColumnsAtOnce; ++j) {
-        Accumulator all = sums[j * THREADS + THREAD(0)];
-        UNROLL
-        for (int b = 1; b < CLUSTER; ++b) all = combine(all, cluster_value(sums + j * THREADS + THREAD(0), b));
-        finish_column(&p, &c, &f, column + first + j, all);
-      }
+      for (int b = 1; b < CLUSTER; ++b) all = combine(all, cluster_value(sums + place_of_result(i), b));
+      finish_column(&p, &c, &f, at, all);
     }
     CLUSTER_BARRIER();
   }
@@ -120,7 +123,7 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, FEW_SUMS    ? 4
 KERNEL THREADS_PER_BLOCK_OF(THREADS, FEW_SUMS    ? 3
                                      : MANY_SUMS ? 1
                                                  : 2) IN_CLUSTERS
-    column_planes(const Walk w, OPERAND_PARAMETERS, const ColumnShape c, const Formula f, const int vectors,
+    column_planes(FIXED Walk w, OPERAND_PARAMETERS, const ColumnShape c, const Formula f, const int vectors,
                   const int parts) {
   SHARED Accumulator first[THREADS];
   SHARED Accumulator second[THREADS];

@@ -17,7 +17,7 @@ INLINE void put_partial(const Operands* p, const ColumnShape* c, const Formula* 
 }
 
 #define PARTIAL(name, unit, aligned)                                                                                 \
-  KERNEL THREADS_PER_BLOCK(THREADS) name(const Walk w, OPERAND_PARAMETERS, const ColumnShape c, const Formula f,     \
+  KERNEL THREADS_PER_BLOCK(THREADS) name(FIXED Walk w, OPERAND_PARAMETERS, const ColumnShape c, const Formula f,     \
                                          GLOBAL Accumulator* workspace, const int parts, const int before) {         \
     SHARED Accumulator sums[THREADS];                                                                                \
     const Operands p = OPERAND_VALUES;                                                                               \
@@ -29,8 +29,9 @@ INLINE void put_partial(const Operands* p, const ColumnShape* c, const Formula* 
 PARTIAL(partial_elements, 1, 0)
 PARTIAL(partial_vectors, VECTOR, 1)
 
-KERNEL THREADS_PER_BLOCK(THREADS) partial_across(const Walk w, OPERAND_PARAMETERS, const ColumnShape c, const Formula f,
-                                                 GLOBAL Accumulator* workspace, const int parts, const int before) {
+KERNEL THREADS_PER_BLOCK_OF(THREADS, INPUTS == 1 || VECTOR <= 4 ? 2 : 1)
+    partial_across(FIXED Walk w, OPERAND_PARAMETERS, const ColumnShape c, const Formula f,
+                   GLOBAL Accumulator* workspace, const int parts, const int before) {
   SHARED Accumulator sums[kColumnsAtOnce * THREADS];
   const Operands p = OPERAND_VALUES;
   const i64 column = ((i64)(BLOCK(0) / parts) * c.together + THREAD(0) % c.together) * VECTOR;
@@ -41,14 +42,16 @@ KERNEL THREADS_PER_BLOCK(THREADS) partial_across(const Walk w, OPERAND_PARAMETER
   for (int first = 0; first < VECTOR; first += kColumnsAtOnce) {
     if (first > 0) BARRIER();
     combine_rows(&c, sums, sum + first);
-    if (THREAD(0) < c.together && column < c.columns)
-      for (int j = 0; j < kColumnsAtOnce; ++j)
-        put_partial(&p, &c, &f, workspace, before, part, column + first + j, sums[j * THREADS + THREAD(0)]);
+    NO_UNROLL
+    for (int i = THREAD(0); i < c.together * kColumnsAtOnce; i += THREADS) {
+      const i64 at = column_of_result(&c, BLOCK(0) / parts, first, i);
+      if (at < c.columns) put_partial(&p, &c, &f, workspace, before, part, at, sums[place_of_result(i)]);
+    }
   }
 }
 
 /// `lanes` threads share a column, a power of two.
-KERNEL THREADS_PER_BLOCK(THREADS) column_finish(const Walk w, OPERAND_PARAMETERS, const ColumnShape c, const Formula f,
+KERNEL THREADS_PER_BLOCK(THREADS) column_finish(FIXED Walk w, OPERAND_PARAMETERS, const ColumnShape c, const Formula f,
                                                 GLOBAL Accumulator* workspace, const int parts, const int lanes) {
   SHARED Accumulator sums[THREADS];
   const Operands p = OPERAND_VALUES;

@@ -55,20 +55,30 @@ INLINE void finish(const Formula* f, GLOBAL u8* const* out, const i64* at, Accum
 #endif
 
 #if PASS == 0
-INLINE Accumulator accumulate(Accumulator a, const num* in) {
-  if (a.count == 0) a.pivot = in[0];
-  const num difference = in[0] - a.pivot;
-  a.count += 1;
-  a.sum += difference;
-  a.squares += difference * difference;
+#define ADD_UNIT(a, v, unit, n, index) add_elements(a, (v)[0], unit, n)
+INLINE Accumulator add_elements(Accumulator a, const num* x, const int unit, int n) {
+  if (a.count == 0) a.pivot = x[0];
+  UNROLL
+  for (int j = 0; j < unit; ++j) {
+    const num difference = j < n ? x[j] - a.pivot : 0;
+    a.sum += difference;
+    a.squares += difference * difference;
+  }
+  a.count += (num)n;
   return a;
 }
 /// About the mean becomes the pivot; what its rounding drops stays in the sum.
 INLINE Accumulator combine(Accumulator a, Accumulator b) {
   if (a.count == 0) return b;
   if (b.count == 0) return a;
-  const num count = a.count + b.count, share = b.count / count;
-  const num a_mean = a.sum / a.count, b_mean = b.sum / b.count;  // relative to the pivots
+  // Divisions take longer than all the rest; most counts are equal.
+  const num count = a.count + b.count, of_a = 1 / a.count;
+  num of_b = of_a, share = (num)0.5;
+  if (a.count != b.count) {
+    of_b = 1 / b.count;
+    share = b.count / count;
+  }
+  const num a_mean = a.sum * of_a, b_mean = b.sum * of_b;  // relative to the pivots
   const num distance = (b.pivot - a.pivot) + (b_mean - a_mean), shift = a_mean + distance * share;
   const num pivot = a.pivot + shift, rest = (a.pivot - pivot) + shift;
   const num squares = a.squares - a.sum * a_mean + (b.squares - b.sum * b_mean) + distance * distance * a.count * share;
@@ -78,16 +88,21 @@ INLINE Accumulator combine(Accumulator a, Accumulator b) {
 #endif
 
 #if PASS == 1
-INLINE Accumulator accumulate(Accumulator a, const num* in) {
-#if GATED
-  const num dy = is_open(in[2] * in[0] + in[3]) ? in[1] : 0;
-#else
-  const num dy = in[1];
-#endif
-  if (a.count == 0) a.pivot = in[0];
+#define ADD_UNIT(a, v, unit, n, index) add_elements(a, v, unit, n)
+INLINE Accumulator add_elements(Accumulator a, num (*v)[COLUMN_UNIT], const int unit, int n) {
+  if (a.count == 0) a.pivot = v[0][0];
   a.count = 1;
-  a.sum += dy;
-  a.squares += dy * (in[0] - a.pivot);
+  UNROLL
+  for (int j = 0; j < unit; ++j) {
+    if (j >= n) continue;
+#if GATED
+    const num dy = is_open(v[2][j] * v[0][j] + v[3][j]) ? v[1][j] : 0;
+#else
+    const num dy = v[1][j];
+#endif
+    a.sum += dy;
+    a.squares += dy * (v[0][j] - a.pivot);
+  }
   return a;
 }
 INLINE Accumulator combine(Accumulator a, Accumulator b) {
@@ -126,7 +141,7 @@ INLINE void store_gradient(const Formula* f, GLOBAL u8* to, i64 at, num value) {
 /// Coefficients, arrays of one per row: forward mean, factor, bias; backward mean, inverse deviation, then those of the
 /// argument, relative to its bounds: factor, shift; then those of dx: of dy (if not GATED), of x, constant.
 KERNEL THREADS_PER_BLOCK(256)
-    rows(const Walk w, const Strides to_parameter, GLOBAL num* coefficients, GLOBAL const Sums* sums,
+    rows(FIXED Walk w, FIXED Strides to_parameter, GLOBAL num* coefficients, GLOBAL const Sums* sums,
          GLOBAL const u8* scale, GLOBAL const u8* bias, GLOBAL const u8* mean, GLOBAL const u8* variance,
          GLOBAL u8* next_mean, GLOBAL u8* next_variance, GLOBAL u8* first, GLOBAL u8* second, const Formula f) {
   const int row = BLOCK(0) * 256 + THREAD(0);
