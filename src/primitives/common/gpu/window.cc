@@ -13,7 +13,7 @@ using kernels::kWindowThreads;
 
 constexpr std::int64_t kMaxUnits = std::int64_t{1} << 30;  // of a launch
 constexpr std::size_t kMostOperands = 4, kMostArguments = 3 + 2 * kMostOperands;
-constexpr int kMostLanes = 32, kLeastLanes = 8, kFarStride = 8;
+constexpr int kMostLanes = 32, kLeastLanes = 8, kFarStride = 8, kFewestChannels = 16;
 
 std::int64_t results_along(const WindowResults& r, std::size_t axis) {
   const kernels::WindowAxis& a = r.axes.axis[axis];
@@ -57,18 +57,19 @@ int lanes_of(const WindowResults& r, const WindowOperand& in) {
 
 }  // namespace
 
-WindowPlan plan_window(const WindowResults& r, std::span<const WindowOperand> operands) {
+WindowPlan plan_window(const DeviceInfo& device, const WindowResults& r, std::span<const WindowOperand> operands) {
   const WindowOperand &in = operands[0], &out = operands[1];
-  const bool along_rows = in.at.axis[2] == 1 || out.at.axis[2] == 1;
-  if (r.channels > 1 && out.at.channel == 1 && in.at.channel == 1) {
-    const bool vectors = r.channels % r.vector == 0 &&
+  if (r.channels > 1 && in.at.channel == 1) {  // results read more than they write
+    const bool vectors = out.at.channel == 1 && r.channels % r.vector == 0 &&
                          std::ranges::all_of(operands, [&](const auto& o) { return takes_vectors(o, r.vector); });
     if (vectors) return {WindowEntry::kVectors};
-    if (!along_rows) return {WindowEntry::kChannels};
+    if (in.at.axis[2] != 1 && (out.at.channel == 1 || r.channels >= kFewestChannels)) return {WindowEntry::kChannels};
   }
   if (const int lanes = lanes_of(r, in); lanes > 1) return {WindowEntry::kLanes, lanes};
-  const bool runs =
-      is_aligned(out, kWindowRun) && std::ranges::all_of(operands, [&](const auto& o) { return is_dense(r, o); });
+  const std::int64_t results = r.images * r.channels * results_along(r, 0) * results_along(r, 1) * results_along(r, 2);
+  const bool runs = results >= std::int64_t{kWindowThreads} * kWindowRun * device.units &&
+                    is_aligned(out, kWindowRun) &&
+                    std::ranges::all_of(operands, [&](const auto& o) { return is_dense(r, o); });
   return {runs ? WindowEntry::kRuns : WindowEntry::kElements};
 }
 

@@ -41,8 +41,8 @@ struct WindowPlan {
 };
 
 /// The first operand is what the results read, the second the result. Vectors need channels that are contiguous and
-/// aligned in every operand, runs results that are contiguous in N, C, D, H, W order.
-WindowPlan plan_window(const WindowResults&, std::span<const WindowOperand>);
+/// aligned in every operand, runs results that are contiguous in N, C, D, H, W order and fill the device.
+WindowPlan plan_window(const DeviceInfo&, const WindowResults&, std::span<const WindowOperand>);
 
 /// Launches the plan's entry point on all operands, in their order; `formula` is the last argument.
 void launch_window(Stream&, const Kernel&, const WindowPlan&, const WindowResults&, std::span<const WindowOperand>,

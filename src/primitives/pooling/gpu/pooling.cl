@@ -25,6 +25,7 @@ typedef struct {
 } Tensors;
 
 #define NONE (-(scalar)FLOAT_OF_BITS(0x7f800000u))
+#define WINDOW_LOADS 4  // elements or windows of a row that a thread has in flight
 
 /// How many positions a step along an axis skips.
 INLINE u32 positions_along(const Tensors* t, const int k) {
@@ -59,7 +60,8 @@ typedef struct {
   int count;  // elements of the window
 } Found;
 
-/// Reduces every `lanes`-th element of the window's rows from number `lane` on.
+/// Reduces every `lanes`-th element of the window's rows from number `lane` on; single channels' have several in
+/// flight.
 INLINE void reduce(const Tensors* t, const WindowPlace* at, const int unit, int lane, int lanes, Found* found) {
   WindowRange r[3];
   u32 position = (u32)lane;
@@ -77,24 +79,34 @@ INLINE void reduce(const Tensors* t, const WindowPlace* at, const int unit, int 
   }
   if (found->count == 0) return;
   const u32 step_d = positions_along(t, 0), step_h = positions_along(t, 1);
+  const int loads = unit == 1 ? WINDOW_LOADS : 1;
   const i64 step = lanes * t->in_at->axis[2];
   const i64 first = window_plane(t->in_at, at) + (r[2].first + lane) * t->in_at->axis[2];
   for (int d = r[0].first; d < r[0].end; ++d)
     for (int h = r[1].first; h < r[1].end; ++h) {
       i64 offset = first + d * t->in_at->axis[0] + h * t->in_at->axis[1];
       u32 here = position + (u32)(d - r[0].first) * step_d + (u32)(h - r[1].first) * step_h;
-      for (int w = r[2].first + lane; w < r[2].end; w += lanes, offset += step, here += (u32)lanes) {
-        num x[VECTOR];
-        read_unit(t->in, IN_TYPE, offset, 1, unit, unit, x);
+      NO_UNROLL
+      for (int w = r[2].first + lane; w < r[2].end; w += loads * lanes) {
+        num x[WINDOW_LOADS][VECTOR];
         UNROLL
-        for (int k = 0; k < unit; ++k) {
+        for (int i = 0; i < loads; ++i)
+          if (w + i * lanes < r[2].end) read_unit(t->in, IN_TYPE, offset + i * step, 1, unit, unit, x[i]);
+        UNROLL
+        for (int i = 0; i < loads; ++i) {
+          if (w + i * lanes >= r[2].end) continue;
+          UNROLL
+          for (int k = 0; k < unit; ++k) {
 #if MAXIMUM
-          found->found[k] = x[k] > found->v[k] ? here : found->found[k];
-          found->v[k] = x[k] > found->v[k] ? x[k] : found->v[k];
+            found->found[k] = x[i][k] > found->v[k] ? here + (u32)(i * lanes) : found->found[k];
+            found->v[k] = x[i][k] > found->v[k] ? x[i][k] : found->v[k];
 #else
-          found->v[k] += x[k];
+            found->v[k] += x[i][k];
 #endif
+          }
         }
+        offset += loads * step;
+        here += (u32)(loads * lanes);
       }
     }
 }
@@ -214,7 +226,7 @@ INLINE scalar weight_along(const Tensors* t, const int k, int o) {
 }
 #endif
 
-/// The sums of the windows that cover `unit` channels.
+/// The sums of the windows that cover `unit` channels; of maxima without indices.
 INLINE void gather(const Tensors* t, const WindowPlace* at, const int unit, num* v) {
   WindowRange r[3];
   UNROLL
@@ -230,19 +242,11 @@ INLINE void gather(const Tensors* t, const WindowPlace* at, const int unit, num*
         num gradient[VECTOR];
         read_unit(t->in, IN_TYPE, plane + o[0] * step[0] + o[1] * step[1] + o[2] * step[2], 1, unit, unit, gradient);
 #if MAXIMUM
-        const i64* index_step = t->index_at->axis;
-        const i64 indices =
-            window_plane(t->index_at, at) + o[0] * index_step[0] + o[1] * index_step[1] + o[2] * index_step[2];
-        u32 position = 0;
-        UNROLL
-        for (int k = 0; k < 3; ++k) position += position_along(t, k, at->axis[k], o[k]) * positions_along(t, k);
         UNROLL
         for (int k = 0; k < unit; ++k) {
           WindowPlace channel = *at;
           channel.channel += k;
-          const int mine = t->f->index_bytes > 0 ? load_bits(t->index, t->f->index_bytes, indices + k) == position
-                                                 : is_maximum(t, &channel, o);
-          v[k] += mine ? gradient[k] : 0;
+          v[k] += is_maximum(t, &channel, o) ? gradient[k] : 0;
         }
 #else
         const scalar weight = weight_along(t, 0, o[0]) * weight_along(t, 1, o[1]) * weight_along(t, 2, o[2]);
@@ -253,84 +257,125 @@ INLINE void gather(const Tensors* t, const WindowPlace* at, const int unit, num*
 }
 
 #if MAXIMUM
-/// Whether there are indices, and up to two windows along each dimension cover an element.
-INLINE int has_few_windows(const Tensors* t) {
-  int few = t->f->index_bytes > 0;
-  UNROLL
-  for (int k = 0; k < 3; ++k) few = few && t->axis[k].length <= 2 * (int)t->axis[k].stride.divisor;
-  return few;
-}
-
-/// Then gather() with all loads of a position along depth in flight. `bytes`: of an index.
-INLINE num gather_few(const Tensors* t, const WindowPlace* at, const int bytes) {
-  const WindowRange depth = windows_of(&t->axis[0], at->axis[0]), rows = windows_of(&t->axis[1], at->axis[1]),
-                    columns = windows_of(&t->axis[2], at->axis[2]);
-  const i64 plane = window_plane(t->in_at, at), indices = window_plane(t->index_at, at);
+/// The sums of the windows whose indices, of `bytes` each, are the position of n neighbours along rows, at most `run`.
+/// What lies in a row of elements reads each of its windows once.
+INLINE void gather_run(const Tensors* t, WindowPlace at, int n, const int run, const int bytes, num* v) {
   const u32 step_d = positions_along(t, 0), step_h = positions_along(t, 1);
-  num v = 0;
+  const u32 limit = t->f->image ? 0x7fffffffu : (u32)t->axis[2].length;
+  const i64 *step = t->in_at->axis, *index_step = t->index_at->axis;
+  UNROLL
+  for (int k = 0; k < run; ++k) v[k] = 0;
   NO_UNROLL
-  for (int d = depth.first; d < depth.end; ++d) {
-    num gradient[4];
-    u64 index[4];
-    UNROLL
-    for (int i = 0; i < 4; ++i) {
-      const int h = MIN(rows.first + i / 2, t->axis[1].windows - 1),
-                w = MIN(columns.first + i % 2, t->axis[2].windows - 1);
-      const i64 *step = t->in_at->axis, *index_step = t->index_at->axis;
-      gradient[i] =
-          decode(IN_TYPE, load_bits(t->in, SIZE_OF(IN_TYPE), plane + d * step[0] + h * step[1] + w * step[2]));
-      index[i] = load_bits(t->index, bytes, indices + d * index_step[0] + h * index_step[1] + w * index_step[2]);
+  for (int done = 0; done < n;) {
+    const int column = at.axis[2], together = run == 1 ? 1 : MIN(n - done, t->axis[2].size - column);
+    const WindowRange depth = windows_of(&t->axis[0], at.axis[0]), rows = windows_of(&t->axis[1], at.axis[1]);
+    const int first = windows_of(&t->axis[2], column).first, end = windows_of(&t->axis[2], column + together - 1).end;
+    const i64 plane = window_plane(t->in_at, &at), indices = window_plane(t->index_at, &at);
+    NO_UNROLL
+    for (int d = depth.first; d < depth.end; ++d) {
+      NO_UNROLL
+      for (int h = rows.first; h < rows.end; ++h) {
+        const i64 row = plane + d * step[0] + h * step[1], index_row = indices + d * index_step[0] + h * index_step[1];
+        const u32 here = position_along(t, 0, at.axis[0], d) * step_d + position_along(t, 1, at.axis[1], h) * step_h;
+        NO_UNROLL
+        for (int o = first; o < end; o += WINDOW_LOADS) {
+          num gradient[WINDOW_LOADS];
+          u64 index[WINDOW_LOADS];
+          UNROLL
+          for (int i = 0; i < WINDOW_LOADS; ++i) {
+            if (o + i >= end) continue;
+            gradient[i] = decode(IN_TYPE, load_bits(t->in, SIZE_OF(IN_TYPE), row + (o + i) * step[2]));
+            index[i] = load_bits(t->index, bytes, index_row + (o + i) * index_step[2]);
+          }
+          UNROLL
+          for (int i = 0; i < WINDOW_LOADS; ++i) {
+            if (o + i >= end || index[i] >> 31) continue;
+            // The position of the first element, and which element has the index.
+            const u32 position = position_along(t, 2, column, o + i), k = (u32)index[i] - here - position;
+            if (k >= (u32)together || position + k >= limit) continue;
+            UNROLL
+            for (int e = 0; e < run; ++e) v[e] += (int)k + done == e ? gradient[i] : 0;
+          }
+        }
+      }
     }
-    const u32 first = position_along(t, 0, at->axis[0], d) * step_d;
-    UNROLL
-    for (int i = 0; i < 4; ++i) {
-      const int h = rows.first + i / 2, w = columns.first + i % 2;
-      const u32 position = first + position_along(t, 1, at->axis[1], h) * step_h + position_along(t, 2, at->axis[2], w);
-      v += h < rows.end && w < columns.end && index[i] == position ? gradient[i] : 0;
-    }
+    done += together;
+    at.axis[2] += together - 1;
+    if (done < n) next_window_place(t->shape, &at);
   }
-  return v;
 }
 
-INLINE void gather_run(const Tensors* t, WindowPlace at, int n, const int bytes, num* v) {
+/// The same for `unit` channels of one element.
+INLINE void gather_channels(const Tensors* t, const WindowPlace* at, const int unit, const int bytes, num* v) {
+  WindowRange r[3];
   UNROLL
-  for (int k = 0; k < kWindowRun; ++k) {
-    v[k] = gather_few(t, &at, bytes);
-    if (k + 1 < n) next_window_place(t->shape, &at);
+  for (int k = 0; k < 3; ++k) r[k] = windows_of(&t->axis[k], at->axis[k]);
+  UNROLL
+  for (int k = 0; k < unit; ++k) v[k] = 0;
+  const u32 step_d = positions_along(t, 0), step_h = positions_along(t, 1);
+  const i64 *step = t->in_at->axis, *index_step = t->index_at->axis;
+  const i64 plane = window_plane(t->in_at, at), indices = window_plane(t->index_at, at);
+  NO_UNROLL
+  for (int d = r[0].first; d < r[0].end; ++d) {
+    NO_UNROLL
+    for (int h = r[1].first; h < r[1].end; ++h) {
+      const u32 here = position_along(t, 0, at->axis[0], d) * step_d + position_along(t, 1, at->axis[1], h) * step_h;
+      _Pragma("unroll 2") for (int w = r[2].first; w < r[2].end; ++w) {
+        const u32 position = here + position_along(t, 2, at->axis[2], w);
+        const i64 first = indices + d * index_step[0] + h * index_step[1] + w * index_step[2];
+        num gradient[VECTOR];
+        u32 index[2 * VECTOR];
+        read_unit(t->in, IN_TYPE, plane + d * step[0] + h * step[1] + w * step[2], 1, unit, unit, gradient);
+        if (unit * bytes >= 4) load_u32s(t->index + first * bytes, unit * bytes / 4, index);
+        UNROLL
+        for (int k = 0; k < unit; ++k) {
+          const u64 found = unit * bytes >= 4 ? unpack_bits(index, bytes, k) : load_bits(t->index, bytes, first + k);
+          v[k] += found == position ? gradient[k] : 0;
+        }
+      }
+    }
   }
 }
 #endif
+
+/// The sums of `unit` channels of an element, or of n neighbours along rows, at most `run`.
+INLINE void gather_all(const Tensors* t, WindowPlace at, int n, const int run, const int unit, num* v) {
+#if MAXIMUM
+  const int bytes = t->f->index_bytes;
+#define WITH_INDICES(size)                    \
+  if (bytes == size) {                        \
+    if (unit == 1)                            \
+      gather_run(t, at, n, run, size, v);     \
+    else                                      \
+      gather_channels(t, &at, unit, size, v); \
+    return;                                   \
+  }
+  WITH_INDICES(1)
+  WITH_INDICES(2)
+  WITH_INDICES(4)
+  WITH_INDICES(8)
+#endif
+  UNROLL
+  for (int k = 0; k < run; ++k) {
+    if (k >= n) break;
+    gather(t, &at, unit, v + k);
+    next_window_place(t->shape, &at);
+  }
+}
 
 INLINE void compute(const Tensors* t, const int along_channels, const int unit) {
   if (window_thread() >= t->shape->count) return;
   const WindowPlace at = window_place(t->shape, along_channels, unit, window_thread());
   num v[VECTOR];
-  gather(t, &at, unit, v);
+  gather_all(t, at, 1, 1, unit, v);
   write_results(t, window_offset(t->out_at, &at), unit, unit, v);
 }
 
 INLINE void compute_run(const Tensors* t) {
   const int first = window_thread() * kWindowRun, n = MIN(kWindowRun, t->shape->count - first);
   if (n <= 0) return;
-  WindowPlace at = window_place(t->shape, 0, 1, first);
   num v[kWindowRun];
-#if MAXIMUM
-  if (has_few_windows(t)) {
-    const int bytes = t->f->index_bytes;
-    if (bytes == 1) gather_run(t, at, n, 1, v);
-    if (bytes == 2) gather_run(t, at, n, 2, v);
-    if (bytes == 4) gather_run(t, at, n, 4, v);
-    if (bytes == 8) gather_run(t, at, n, 8, v);
-    write_results(t, t->out_at->first + first, kWindowRun, n, v);
-    return;
-  }
-#endif
-  UNROLL
-  for (int k = 0; k < kWindowRun; ++k) {
-    if (k >= n) break;
-    gather(t, &at, 1, v + k);
-    next_window_place(t->shape, &at);
-  }
+  gather_all(t, window_place(t->shape, 0, 1, first), n, kWindowRun, 1, v);
   write_results(t, t->out_at->first + first, kWindowRun, n, v);
 }
 

@@ -89,7 +89,7 @@ class GpuWindow final : public GpuSolver<Problem> {
                                            operand_of(g.index, size_of(p.index))};
     operands[1].is_result = true;
     operands[2].is_result = p.forward();
-    operands[2].is_accessed_singly = true;
+    operands[2].is_accessed_singly = p.forward();
     if (!p.forward()) {
       operands.push_back(operand_of(g.x, size));
       operands[3].is_accessed_singly = true;
@@ -102,7 +102,7 @@ class GpuWindow final : public GpuSolver<Problem> {
       all[2].data = p.index == Index::kNone ? nullptr : a.index;
       all[3].data = p.searches_x() ? a.x : nullptr;
       const std::span used(all.data(), operands.size());
-      const auto plan = plan_window(results, used);
+      const auto plan = plan_window(stream.info(), results, used);
       const auto launch = [&]<class Real>(Real) {
         const Formula<Real> formula{static_cast<Real>(a.scale),         static_cast<Real>(a.keep),
                                     static_cast<Real>(least(p.x.type)), p.mode == Mode::kAverageInclusive,
