@@ -362,7 +362,7 @@ struct RowCase {
 };
 // Rows in one thread, part of a subgroup, a subgroup, a block, several blocks; with neighbouring rows.
 const RowCase kRowCases[] = {{5, 1, false, 4, 1, 1},         {9, 7, false, 4, 8, 1},        {6, 64, false, 4, 16, 1},
-                             {5, 1000, false, 4, 256, 1},    {40, 1000, false, 4, 64, 1},   {3, 3001, false, 1, 256, 1},
+                             {5, 4000, false, 4, 256, 1},    {40, 1000, false, 4, 64, 1},   {3, 3001, false, 1, 256, 1},
                              {2, 40000, false, 132, 256, 9}, {1, 9001, false, 132, 256, 8}, {300, 12, true, 1, 4, 1},
                              {40, 33, true, 132, 16, 1}};
 

@@ -37,8 +37,8 @@
 #define THREADS 256  // per block
 #endif
 #define KEPT_UNITS 4  // of a plain row, that a thread keeps in registers between the reduction and apply()
-#define MORE_UNITS 2  // of a longer row, that a thread has in flight
-#define PACKED 16     // most 32-bit units of a unit of an input
+#define MORE_UNITS (MAPPED == 0 && INPUTS == 1 ? 4 : 2)  // of other rows, that a thread has in flight
+#define PACKED 16                                        // most 32-bit units of a unit of an input
 // Whether plain rows have code of their own, a third of the general one. Compilers for CPUs take long for barriers in
 // two branches.
 #ifdef __OPENCL_VERSION__
@@ -72,13 +72,7 @@ typedef struct {
 /// Adds to the offsets where `index` is in the dimensions of the walk from `from` up to `end`.
 INLINE void add_offsets(const Operands* p, const Walk* w, int index, int from, int end, i64* offset) {
   NO_UNROLL
-  for (int d = from; d < end; ++d) {
-    const int next = d + 1 == end ? 0 : divide(index, w->size[d]);
-    const int i = index - next * (int)w->size[d].divisor;
-    UNROLL
-    for (int o = 0; o < OPERANDS; ++o) offset[o] += i * p->at[o]->stride[d];
-    index = next;
-  }
+  for (int d = from; d < end; ++d) index = add_offset_along(w, d, d + 1 == end, index, p->at, OPERANDS, offset);
 }
 
 INLINE RowPart part_of_row(const Operands* p, const Walk* w, int row, int lane, int lanes, const RowShape* s,
@@ -164,13 +158,13 @@ INLINE Accumulator add_units(Accumulator sum, const Walk* w, const RowShape* s, 
   return sum;
 }
 
-/// Reduces a thread's share; the first KEPT_UNITS units of plain rows stay in `kept`.
+/// Reduces a thread's share; the first KEPT_UNITS units of plain rows stay in `kept`, for mapped outputs.
 INLINE Accumulator reduce_part(const Operands* p, const Walk* w, const RowShape* s, const Formula* f,
                                const RowPart* part, const int unit, u32 (*kept)[INPUTS][PACKED]) {
   if (part->row >= s->rows) return start();
   Accumulator sum = START_ROW(f, p, part->at);
   int i = part->lane;
-  if (part->plain) {
+  if (MAPPED > 0 && part->plain) {
     read_units(p, w, s, part, i, KEPT_UNITS, unit, kept);
     sum = add_units(sum, w, s, part, i, KEPT_UNITS, unit, kept);
     i += KEPT_UNITS * part->lanes;

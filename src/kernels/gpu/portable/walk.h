@@ -23,18 +23,28 @@ typedef struct Strides {
 
 #ifdef KERNEL
 
-/// Offsets of the first elements of a unit in `operands` tensors.
+/// Adds to the offsets where `index` is in dimension d, the last one or not, and returns what is left of it.
+INLINE int add_offset_along(const Walk* w, int d, int is_last, int index, const Strides* const* at, const int operands,
+                            i64* offset) {
+  const int next = is_last ? 0 : divide(index, w->size[d]);
+  const int i = index - next * (int)w->size[d].divisor;
+  UNROLL
+  for (int o = 0; o < operands; ++o) offset[o] += i * at[o]->stride[d];
+  return next;
+}
+
+/// Offsets of the first elements of a unit in `operands` tensors. More than three dimensions are a loop: unrolled, the
+/// code of kernels that locate several units would not fit the cache of instructions.
 INLINE void locate(const Walk* w, int unit, const Strides* const* at, const int operands, i64* offset) {
   UNROLL
   for (int o = 0; o < operands; ++o) offset[o] = at[o]->first;
-  NO_UNROLL
-  for (int d = 0; d < w->rank; ++d) {
-    const int next = d + 1 == w->rank ? 0 : divide(unit, w->size[d]);
-    const int i = unit - next * (int)w->size[d].divisor;
-    UNROLL
-    for (int o = 0; o < operands; ++o) offset[o] += i * at[o]->stride[d];
-    unit = next;
+  UNROLL
+  for (int d = 0; d < 3; ++d) {
+    if (d >= w->rank) return;
+    unit = add_offset_along(w, d, d + 1 == w->rank, unit, at, operands, offset);
   }
+  NO_UNROLL
+  for (int d = 3; d < w->rank; ++d) unit = add_offset_along(w, d, d + 1 == w->rank, unit, at, operands, offset);
 }
 
 #else

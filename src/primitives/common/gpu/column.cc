@@ -97,7 +97,7 @@ struct Across {
 /// Few threads share a column where columns fill the device, fewer if each loads several tensors: partial sums cost
 /// more than elements. A thread has at least two rounds of elements to load at once, if columns are long enough.
 Across share_across(const DeviceInfo& device, const Columns& columns, const Inputs& inputs, i64 most_blocks) {
-  constexpr i64 kLoadsPerUnit = 2048, kMostRows = 64, kNeighbours = 4;
+  constexpr i64 kLoadsPerUnit = 1024, kMostRows = 64, kNeighbours = 4;
   const i64 vectors = columns.shape.columns / inputs.vector();
   if (columns.shape.columns % inputs.vector() != 0 || !inputs.have_vectors_across()) return {};
   const auto power_below = [](i64 n) { return static_cast<i64>(std::bit_floor(static_cast<std::uint64_t>(n))); };
@@ -106,8 +106,9 @@ Across share_across(const DeviceInfo& device, const Columns& columns, const Inpu
   const i64 sharing = std::max<i64>(std::min(filling, columns.nest.count() / (2 * kPixels)), 1);
   i64 together = kThreads / std::min(power_below(sharing), kMostRows);
   while (together > 1 && together / 2 >= vectors) together /= 2;
-  const i64 blocks = std::clamp<i64>(sharing * together / kThreads, 1, most_blocks);
-  while (together > kNeighbours && 3 * ceil_div(vectors, together) * blocks < device.units &&
+  i64 blocks = std::clamp<i64>(sharing * together / kThreads, 1, most_blocks);
+  if (most_blocks == kMaxCluster && 2 * blocks < kMaxCluster) blocks = 1;  // clusters have all their blocks
+  while (together > kNeighbours && 2 * ceil_div(vectors, together) * blocks < device.units &&
          columns.nest.count() >= kPixels * kThreads / together)
     together /= 2;
   return {static_cast<int>(together), static_cast<int>(blocks)};
@@ -139,9 +140,9 @@ ColumnPlan plan_planes(const DeviceInfo& device, const Columns& columns, const I
   return plan;
 }
 
-/// Blocks that share a column, so that they fill the device and each has something to do.
+/// Blocks that share a column, so that they fill the device at once and each has something to do.
 int count_parts(const DeviceInfo& device, i64 groups, i64 units, i64 rows) {
-  const i64 filling = ceil_div(4 * device.units, std::max<i64>(groups, 1));
+  const i64 filling = 3 * device.units / std::max<i64>(groups, 1);
   return static_cast<int>(std::clamp<i64>(std::min(filling, units / (rows * kMinUnitsPerThread)), 1, kMaxParts));
 }
 
@@ -151,7 +152,7 @@ ColumnPlan plan_column(const DeviceInfo& device, const Columns& columns) {
   const Inputs inputs(columns);
   ColumnPlan plan{ColumnEntry::kElements, columns.nest, columns.shape};
   if (const Across across = share_across(device, columns, inputs, kMaxCluster); across.together > 0) {
-    const bool clusters = 2 * across.blocks >= kMaxCluster;
+    const bool clusters = across.blocks > 1;
     plan.entry = clusters ? ColumnEntry::kAcrossClusters : ColumnEntry::kAcross;
     plan.shape.aligned = inputs.aligned_across();
     plan.shape.together = across.together;
@@ -180,13 +181,16 @@ ColumnPlan plan_column_partials(const DeviceInfo& device, const Columns& columns
     plan.blocks = ceil_div(plan.shape.columns, across.together * inputs.vector()) * plan.parts;
   } else {
     constexpr i64 kElementsPerBlock = kThreads / 32 * kMinUnitsPerThread;  // of 32 columns
-    const i64 sharing = std::clamp<i64>(plan.nest.count() / kElementsPerBlock, 1, kMaxParts);
+    constexpr i64 kShortColumn = 1024, kFewestTogether = 4;
+    // A second launch takes longer than short columns that fill the device, even if they share no cache lines.
+    const bool whole = plan.nest.count() <= kShortColumn && columns.shape.columns >= kFewestTogether * device.units;
+    const i64 sharing = whole ? 1 : std::clamp<i64>(plan.nest.count() / kElementsPerBlock, 1, kMaxParts);
     plan.shape.together = columns_together(device, columns, sharing);
     const bool vectors = plan.shape.together == 1 && inputs.have_vectors();
     if (vectors) plan.entry = ColumnEntry::kPartialVectors;
     plan.nest.group(vectors ? inputs.vector() : 1);
     const i64 groups = ceil_div(plan.shape.columns, plan.shape.together);
-    plan.parts = count_parts(device, groups, plan.nest.count(), kThreads / plan.shape.together);
+    plan.parts = whole ? 1 : count_parts(device, groups, plan.nest.count(), kThreads / plan.shape.together);
     plan.blocks = groups * plan.parts;
   }
   plan.launches = 0;

@@ -136,8 +136,8 @@ struct RowPlan {
 };
 /// Throws NotImplemented for rows of more than 2^30 units.
 RowPlan plan_row(const DeviceInfo&, const Rows&);
-/// Threads per block, from kRowThreads up to `most`, that keep rows of so many units in registers; those that load such
-/// rows at once if rows are fewer than multiprocessors. Several blocks fit a multiprocessor otherwise.
+/// Threads per block, from kRowThreads up to `most`, that keep rows of so many units in registers; few enough that
+/// several blocks fit a multiprocessor if rows are more than those.
 int row_threads(const DeviceInfo&, std::int64_t rows, std::int64_t units, int most);
 /// What the workspace of plan_row() does not exceed, whatever the strides and alignment of the rows.
 std::size_t max_row_workspace(const DeviceInfo&, std::int64_t rows, std::int64_t elements_per_row,
