@@ -25,7 +25,8 @@ typedef struct {
 } Tensors;
 
 #define NONE (-(scalar)FLOAT_OF_BITS(0x7f800000u))
-#define WINDOW_LOADS 4  // elements or windows of a row that a thread has in flight
+#define WINDOW_LOADS 4  // elements of a window that a thread has in flight where threads are few
+#define RUN_WINDOWS 3   // windows that a run's thread has in flight
 
 /// How many positions a step along an axis skips.
 INLINE u32 positions_along(const Tensors* t, const int k) {
@@ -60,9 +61,9 @@ typedef struct {
   int count;  // elements of the window
 } Found;
 
-/// Reduces every `lanes`-th element of the window's rows from number `lane` on; single channels' have several in
-/// flight.
-INLINE void reduce(const Tensors* t, const WindowPlace* at, const int unit, int lane, int lanes, Found* found) {
+/// Reduces every `lanes`-th element of the window's rows from number `lane` on, `loads` at a time.
+INLINE void reduce(const Tensors* t, const WindowPlace* at, const int unit, const int loads, int lane, int lanes,
+                   Found* found) {
   WindowRange r[3];
   u32 position = (u32)lane;
   found->count = 1;
@@ -79,22 +80,20 @@ INLINE void reduce(const Tensors* t, const WindowPlace* at, const int unit, int 
   }
   if (found->count == 0) return;
   const u32 step_d = positions_along(t, 0), step_h = positions_along(t, 1);
-  const int loads = unit == 1 ? WINDOW_LOADS : 1;
   const i64 step = lanes * t->in_at->axis[2];
   const i64 first = window_plane(t->in_at, at) + (r[2].first + lane) * t->in_at->axis[2];
   for (int d = r[0].first; d < r[0].end; ++d)
     for (int h = r[1].first; h < r[1].end; ++h) {
       i64 offset = first + d * t->in_at->axis[0] + h * t->in_at->axis[1];
       u32 here = position + (u32)(d - r[0].first) * step_d + (u32)(h - r[1].first) * step_h;
-      NO_UNROLL
       for (int w = r[2].first + lane; w < r[2].end; w += loads * lanes) {
         num x[WINDOW_LOADS][VECTOR];
         UNROLL
         for (int i = 0; i < loads; ++i)
-          if (w + i * lanes < r[2].end) read_unit(t->in, IN_TYPE, offset + i * step, 1, unit, unit, x[i]);
+          if (loads == 1 || w + i * lanes < r[2].end) read_unit(t->in, IN_TYPE, offset + i * step, 1, unit, unit, x[i]);
         UNROLL
         for (int i = 0; i < loads; ++i) {
-          if (w + i * lanes >= r[2].end) continue;
+          if (loads > 1 && w + i * lanes >= r[2].end) continue;
           UNROLL
           for (int k = 0; k < unit; ++k) {
 #if MAXIMUM
@@ -129,7 +128,7 @@ INLINE void compute(const Tensors* t, const int along_channels, const int unit) 
   if (window_thread() >= t->shape->count) return;
   const WindowPlace at = window_place(t->shape, along_channels, unit, window_thread());
   Found found;
-  reduce(t, &at, unit, 0, 1, &found);
+  reduce(t, &at, unit, unit == 1 ? WINDOW_LOADS : 1, 0, 1, &found);
   UNROLL
   for (int k = 0; k < unit; ++k) {
     found.v[k] = result_of(t, found.v[k], found.count);
@@ -147,7 +146,7 @@ INLINE void compute_run(const Tensors* t) {
   for (int k = 0; k < kWindowRun; ++k) {
     Found found;
     if (k >= n) break;
-    reduce(t, &at, 1, 0, 1, &found);
+    reduce(t, &at, 1, 1, 0, 1, &found);
     v[k] = result_of(t, found.v[0], found.count);
     write_index(t, t->index_at->first + first + k, found.found[0], found.count);
     next_window_place(t->shape, &at);
@@ -169,7 +168,7 @@ WINDOW_KERNEL window_lanes(PARAMETERS) {
   const int number = BLOCK(0) * (kWindowThreads / lanes) + thread / lanes;
   Found found;
   const WindowPlace at = window_place(&shape, 0, 1, MIN(number, shape.count - 1));
-  reduce(&t, &at, 1, lane, lanes, &found);
+  reduce(&t, &at, 1, 1, lane, lanes, &found);
   values[thread] = found.v[0];
   positions[thread] = found.found[0];
   for (int step = lanes / 2; step > 0; step /= 2) {
@@ -260,6 +259,7 @@ INLINE void gather(const Tensors* t, const WindowPlace* at, const int unit, num*
 /// The sums of the windows whose indices, of `bytes` each, are the position of n neighbours along rows, at most `run`.
 /// What lies in a row of elements reads each of its windows once.
 INLINE void gather_run(const Tensors* t, WindowPlace at, int n, const int run, const int bytes, num* v) {
+  const int size = SIZE_OF(IN_TYPE);
   const u32 step_d = positions_along(t, 0), step_h = positions_along(t, 1);
   const u32 limit = t->f->image ? 0x7fffffffu : (u32)t->axis[2].length;
   const i64 *step = t->in_at->axis, *index_step = t->index_at->axis;
@@ -270,31 +270,38 @@ INLINE void gather_run(const Tensors* t, WindowPlace at, int n, const int run, c
     const int column = at.axis[2], together = run == 1 ? 1 : MIN(n - done, t->axis[2].size - column);
     const WindowRange depth = windows_of(&t->axis[0], at.axis[0]), rows = windows_of(&t->axis[1], at.axis[1]);
     const int first = windows_of(&t->axis[2], column).first, end = windows_of(&t->axis[2], column + together - 1).end;
-    const i64 plane = window_plane(t->in_at, &at), indices = window_plane(t->index_at, &at);
+    const i64 plane = window_plane(t->in_at, &at) + first * step[2];
+    const i64 indices = window_plane(t->index_at, &at) + first * index_step[2];
+    const u32 first_position = position_along(t, 2, column, first);
+    const u32 slide = t->f->image ? 0 : t->axis[2].stride.divisor;
     NO_UNROLL
     for (int d = depth.first; d < depth.end; ++d) {
       NO_UNROLL
       for (int h = rows.first; h < rows.end; ++h) {
-        const i64 row = plane + d * step[0] + h * step[1], index_row = indices + d * index_step[0] + h * index_step[1];
+        GLOBAL const u8* in = t->in + (plane + d * step[0] + h * step[1]) * size;
+        GLOBAL const u8* index = t->index + (indices + d * index_step[0] + h * index_step[1]) * bytes;
         const u32 here = position_along(t, 0, at.axis[0], d) * step_d + position_along(t, 1, at.axis[1], h) * step_h;
+        u32 position = first_position;
         NO_UNROLL
-        for (int o = first; o < end; o += WINDOW_LOADS) {
-          num gradient[WINDOW_LOADS];
-          u64 index[WINDOW_LOADS];
+        for (int o = first; o < end; o += RUN_WINDOWS) {
+          u64 gradient[RUN_WINDOWS], found[RUN_WINDOWS];
           UNROLL
-          for (int i = 0; i < WINDOW_LOADS; ++i) {
-            if (o + i >= end) continue;
-            gradient[i] = decode(IN_TYPE, load_bits(t->in, SIZE_OF(IN_TYPE), row + (o + i) * step[2]));
-            index[i] = load_bits(t->index, bytes, index_row + (o + i) * index_step[2]);
+          for (int i = 0; i < RUN_WINDOWS; ++i) {
+            gradient[i] = found[i] = 0;
+            if (o + i < end) gradient[i] = load_bits(in, size, 0);
+            if (o + i < end) found[i] = load_bits(index, bytes, 0);
+            in += step[2] * size;
+            index += index_step[2] * bytes;
           }
           UNROLL
-          for (int i = 0; i < WINDOW_LOADS; ++i) {
-            if (o + i >= end || index[i] >> 31) continue;
-            // The position of the first element, and which element has the index.
-            const u32 position = position_along(t, 2, column, o + i), k = (u32)index[i] - here - position;
-            if (k >= (u32)together || position + k >= limit) continue;
+          for (int i = 0; i < RUN_WINDOWS; ++i) {
+            const u32 k = (u32)found[i] - here - position;  // the element whose position it is
+            const int is_found =
+                o + i < end && k < (u32)together && position + k < limit && (bytes < 8 || found[i] >> 31 == 0);
+            const int element = is_found ? (int)k + done : -1;
             UNROLL
-            for (int e = 0; e < run; ++e) v[e] += (int)k + done == e ? gradient[i] : 0;
+            for (int e = 0; e < run; ++e) v[e] += element == e ? decode(IN_TYPE, gradient[i]) : 0;
+            position -= slide;
           }
         }
       }
@@ -307,6 +314,7 @@ INLINE void gather_run(const Tensors* t, WindowPlace at, int n, const int run, c
 
 /// The same for `unit` channels of one element.
 INLINE void gather_channels(const Tensors* t, const WindowPlace* at, const int unit, const int bytes, num* v) {
+  const int size = SIZE_OF(IN_TYPE);
   WindowRange r[3];
   UNROLL
   for (int k = 0; k < 3; ++k) r[k] = windows_of(&t->axis[k], at->axis[k]);
@@ -314,24 +322,31 @@ INLINE void gather_channels(const Tensors* t, const WindowPlace* at, const int u
   for (int k = 0; k < unit; ++k) v[k] = 0;
   const u32 step_d = positions_along(t, 0), step_h = positions_along(t, 1);
   const i64 *step = t->in_at->axis, *index_step = t->index_at->axis;
-  const i64 plane = window_plane(t->in_at, at), indices = window_plane(t->index_at, at);
+  const i64 plane = window_plane(t->in_at, at) + r[2].first * step[2];
+  const i64 indices = window_plane(t->index_at, at) + r[2].first * index_step[2];
+  const u32 first_position = position_along(t, 2, at->axis[2], r[2].first);
+  const u32 slide = t->f->image ? 0 : t->axis[2].stride.divisor;
   NO_UNROLL
   for (int d = r[0].first; d < r[0].end; ++d) {
     NO_UNROLL
     for (int h = r[1].first; h < r[1].end; ++h) {
-      const u32 here = position_along(t, 0, at->axis[0], d) * step_d + position_along(t, 1, at->axis[1], h) * step_h;
+      GLOBAL const u8* in = t->in + (plane + d * step[0] + h * step[1]) * size;
+      GLOBAL const u8* index = t->index + (indices + d * index_step[0] + h * index_step[1]) * bytes;
+      u32 position = first_position + position_along(t, 0, at->axis[0], d) * step_d +
+                     position_along(t, 1, at->axis[1], h) * step_h;
       _Pragma("unroll 2") for (int w = r[2].first; w < r[2].end; ++w) {
-        const u32 position = here + position_along(t, 2, at->axis[2], w);
-        const i64 first = indices + d * index_step[0] + h * index_step[1] + w * index_step[2];
         num gradient[VECTOR];
-        u32 index[2 * VECTOR];
-        read_unit(t->in, IN_TYPE, plane + d * step[0] + h * step[1] + w * step[2], 1, unit, unit, gradient);
-        if (unit * bytes >= 4) load_u32s(t->index + first * bytes, unit * bytes / 4, index);
+        u32 packed[2 * VECTOR];
+        read_unit(in, IN_TYPE, 0, 1, unit, unit, gradient);
+        if (unit * bytes >= 4) load_u32s(index, unit * bytes / 4, packed);
         UNROLL
         for (int k = 0; k < unit; ++k) {
-          const u64 found = unit * bytes >= 4 ? unpack_bits(index, bytes, k) : load_bits(t->index, bytes, first + k);
+          const u64 found = unit * bytes >= 4 ? unpack_bits(packed, bytes, k) : load_bits(index, bytes, k);
           v[k] += found == position ? gradient[k] : 0;
         }
+        in += step[2] * size;
+        index += index_step[2] * bytes;
+        position -= slide;
       }
     }
   }
