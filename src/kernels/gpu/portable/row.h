@@ -69,18 +69,15 @@ typedef struct {
   i64 at[OPERANDS];
 } RowPart;
 
-/// Adds to the offsets where `index` is in the dimensions of the walk from `from` up to `end`.
-INLINE void add_offsets(const Operands* p, const Walk* w, int index, int from, int end, i64* offset) {
-  NO_UNROLL
-  for (int d = from; d < end; ++d) index = add_offset_along(w, d, d + 1 == end, index, p->at, OPERANDS, offset);
-}
-
 INLINE RowPart part_of_row(const Operands* p, const Walk* w, int row, int lane, int lanes, const RowShape* s,
                            const int plain) {
   RowPart part = {row, lane, lanes, plain};
   UNROLL
   for (int o = 0; o < OPERANDS; ++o) part.at[o] = p->at[o]->first;
-  add_offsets(p, w, MIN(row, s->rows - 1), s->column_rank, w->rank, part.at);
+  int index = MIN(row, s->rows - 1);
+  NO_UNROLL
+  for (int d = s->column_rank; d < w->rank; ++d)
+    index = add_offset_along(w, d, d + 1 == w->rank, index, p->at, OPERANDS, part.at);
   return part;
 }
 
@@ -95,7 +92,7 @@ INLINE int locate_unit(const Operands* p, const Walk* w, const RowShape* s, cons
     for (int o = 0; o < INPUTS + MAPPED; ++o) at[o] += index * (unit > 1 ? (i64)unit : p->at[o]->stride[0]);
     return unit;
   }
-  add_offsets(p, w, index, 0, s->column_rank, at);
+  add_offsets(w, s->column_rank, index, p->at, OPERANDS, at);
   const int n = index == s->columns - 1 ? w->last : unit;
   return s->aligned || n < unit ? n : unit + 1;
 }
@@ -273,7 +270,8 @@ INLINE void run_partial_rows(const Operands* p, const Walk* w, const RowShape* s
 }
 
 INLINE void apply_to_rows(const Operands* p, const Walk* w, const RowShape* s, const Formula* f,
-                          GLOBAL const Accumulator* workspace, const int unit, const int plain) {
+                          GLOBAL const Accumulator* workspace, LOCAL Accumulator* sums, const int unit,
+                          const int plain) {
   u32 kept[KEPT_UNITS][INPUTS][PACKED];
   const int row = BLOCK(0) / s->parts;
   const int lane = BLOCK(0) % s->parts * THREADS + THREAD(0);
@@ -283,28 +281,18 @@ INLINE void apply_to_rows(const Operands* p, const Walk* w, const RowShape* s, c
   apply_part(p, w, s, f, &part, PREPARED(f, sum), unit, kept, 0);
 }
 
-#define PARTIAL_ROW(name, unit)                                                                                  \
+#define ROW_STAGE(name, stage, unit)                                                                             \
   KERNEL THREADS_PER_BLOCK(THREADS)                                                                              \
       name(FIXED Walk w, OPERAND_PARAMETERS, const RowShape s, const Formula f, GLOBAL Accumulator* workspace) { \
     SHARED Accumulator sums[THREADS];                                                                            \
     const Operands p = OPERAND_VALUES;                                                                           \
     if (SPLITS_PLAIN && s.plain)                                                                                 \
-      run_partial_rows(&p, &w, &s, &f, workspace, sums, unit, 1);                                                \
+      stage(&p, &w, &s, &f, workspace, sums, unit, 1);                                                           \
     else                                                                                                         \
-      run_partial_rows(&p, &w, &s, &f, workspace, sums, unit, SPLITS_PLAIN ? 0 : s.plain);                       \
+      stage(&p, &w, &s, &f, workspace, sums, unit, SPLITS_PLAIN ? 0 : s.plain);                                  \
   }
-PARTIAL_ROW(partial_row_elements, 1)
-PARTIAL_ROW(partial_row_vectors, VECTOR)
-
-#define APPLY_ROW(name, unit)                                                                                    \
-  KERNEL THREADS_PER_BLOCK(THREADS)                                                                              \
-      name(FIXED Walk w, OPERAND_PARAMETERS, const RowShape s, const Formula f, GLOBAL Accumulator* workspace) { \
-    const Operands p = OPERAND_VALUES;                                                                           \
-    if (SPLITS_PLAIN && s.plain)                                                                                 \
-      apply_to_rows(&p, &w, &s, &f, workspace, unit, 1);                                                         \
-    else                                                                                                         \
-      apply_to_rows(&p, &w, &s, &f, workspace, unit, SPLITS_PLAIN ? 0 : s.plain);                                \
-  }
-APPLY_ROW(apply_row_elements, 1)
-APPLY_ROW(apply_row_vectors, VECTOR)
+ROW_STAGE(partial_row_elements, run_partial_rows, 1)
+ROW_STAGE(partial_row_vectors, run_partial_rows, VECTOR)
+ROW_STAGE(apply_row_elements, apply_to_rows, 1)
+ROW_STAGE(apply_row_vectors, apply_to_rows, VECTOR)
 #endif

@@ -33,18 +33,21 @@ INLINE int add_offset_along(const Walk* w, int d, int is_last, int index, const 
   return next;
 }
 
-/// Offsets of the first elements of a unit in `operands` tensors. More than three dimensions are a loop: unrolled, the
-/// code of kernels that locate several units would not fit the cache of instructions.
+/// Adds to the offsets where `index` is in the first `rank` dimensions. More than three are a loop: unrolled, the code
+/// of kernels that locate several units would not fit the cache of instructions.
+INLINE void add_offsets(const Walk* w, int rank, int index, const Strides* const* at, const int operands, i64* offset) {
+  UNROLL
+  for (int d = 0; d < 3; ++d)
+    if (d < rank) index = add_offset_along(w, d, d + 1 == rank, index, at, operands, offset);
+  NO_UNROLL
+  for (int d = 3; d < rank; ++d) index = add_offset_along(w, d, d + 1 == rank, index, at, operands, offset);
+}
+
+/// Offsets of the first elements of a unit in `operands` tensors.
 INLINE void locate(const Walk* w, int unit, const Strides* const* at, const int operands, i64* offset) {
   UNROLL
   for (int o = 0; o < operands; ++o) offset[o] = at[o]->first;
-  UNROLL
-  for (int d = 0; d < 3; ++d) {
-    if (d >= w->rank) return;
-    unit = add_offset_along(w, d, d + 1 == w->rank, unit, at, operands, offset);
-  }
-  NO_UNROLL
-  for (int d = 3; d < w->rank; ++d) unit = add_offset_along(w, d, d + 1 == w->rank, unit, at, operands, offset);
+  add_offsets(w, w->rank, unit, at, operands, offset);
 }
 
 #else

@@ -140,9 +140,11 @@ ColumnPlan plan_planes(const DeviceInfo& device, const Columns& columns, const I
   return plan;
 }
 
-/// Blocks that share a column, so that they fill the device at once and each has something to do.
-int count_parts(const DeviceInfo& device, i64 groups, i64 units, i64 rows) {
-  const i64 filling = 3 * device.units / std::max<i64>(groups, 1);
+/// Blocks that share a column, so that they fill the device at once and each has something to do. Registers admit
+/// three of a multiprocessor's blocks, or two that read vectors.
+constexpr i64 kBlocksPerUnit = 3, kVectorBlocksPerUnit = 2;
+int count_parts(const DeviceInfo& device, i64 blocks_per_unit, i64 groups, i64 units, i64 rows) {
+  const i64 filling = blocks_per_unit * device.units / std::max<i64>(groups, 1);
   return static_cast<int>(std::clamp<i64>(std::min(filling, units / (rows * kMinUnitsPerThread)), 1, kMaxParts));
 }
 
@@ -190,7 +192,9 @@ ColumnPlan plan_column_partials(const DeviceInfo& device, const Columns& columns
     if (vectors) plan.entry = ColumnEntry::kPartialVectors;
     plan.nest.group(vectors ? inputs.vector() : 1);
     const i64 groups = ceil_div(plan.shape.columns, plan.shape.together);
-    plan.parts = whole ? 1 : count_parts(device, groups, plan.nest.count(), kThreads / plan.shape.together);
+    plan.parts = whole ? 1
+                       : count_parts(device, vectors ? kVectorBlocksPerUnit : kBlocksPerUnit, groups, plan.nest.count(),
+                                     kThreads / plan.shape.together);
     plan.blocks = groups * plan.parts;
   }
   plan.launches = 0;
@@ -201,7 +205,7 @@ ColumnPlan plan_column_partials(const DeviceInfo& device, const Columns& columns
 std::size_t max_column_workspace(const DeviceInfo& device, i64 columns, i64 elements_per_column,
                                  std::size_t accumulator_bytes) {
   const i64 groups = ceil_div(columns, kMaxColumnsPerBlock);
-  const i64 parts = count_parts(device, groups, elements_per_column, 1);
+  const i64 parts = count_parts(device, kBlocksPerUnit, groups, elements_per_column, 1);
   const i64 launches =
       3 * elements_per_column / kernels::kMaxPartUnits + 1;  // each_part fills a third of each at least
   return static_cast<std::size_t>(columns * parts * launches) * accumulator_bytes;

@@ -42,17 +42,24 @@ i64 lanes_of_near_rows(const DeviceInfo& device, i64 rows, i64 units) {
   return lanes;
 }
 
-/// Otherwise: what keeps a row in registers, up to a block, or where nothing is mapped reads it in a few rounds; at
-/// least a subgroup, or fewer threads that share cache lines while rows fill the device; more while most of it idles.
-i64 lanes_of_row(const DeviceInfo& device, const Rows& rows, i64 count, i64 units, i64 unit_bytes) {
-  constexpr i64 kThreadsPerUnit = 1024, kReadUnits = 16, kLeastLanes = 8;
-  const bool mapped = rows.mapped > 0;
-  const i64 keeping = power(ceil_div(units, mapped ? kKeptUnits : kReadUnits));
-  const i64 coalesced = mapped ? power(ceil_div(i64{unit_bytes < 16 ? 32 : 128}, unit_bytes)) : kLeastLanes;
-  const i64 least = (mapped ? 64 : 768) * device.units, most = std::min<i64>(power(units), rows.threads);
-  const bool fills = count * std::max(keeping, coalesced) >= kThreadsPerUnit * device.units;
+/// Otherwise, if outputs are mapped: what keeps a row in registers, up to a block; at least a subgroup, or fewer
+/// threads that share cache lines while rows fill the device; more while most of it idles.
+i64 lanes_of_mapped_row(const DeviceInfo& device, i64 rows, i64 units, i64 unit_bytes, i64 threads) {
+  constexpr i64 kThreadsPerUnit = 1024, kLeastThreadsPerUnit = 64;
+  const i64 keeping = power(ceil_div(units, kKeptUnits)), most = std::min(power(units), threads);
+  const i64 coalesced = power(ceil_div(i64{unit_bytes < 16 ? 32 : 128}, unit_bytes));
+  const bool fills = rows * std::max(keeping, coalesced) >= kThreadsPerUnit * device.units;
   i64 lanes = std::min(std::max(fills ? coalesced : kSubgroup, keeping), most);
-  while (lanes < most && count * lanes < least) lanes *= 2;
+  while (lanes < most && rows * lanes < kLeastThreadsPerUnit * device.units) lanes *= 2;
+  return lanes;
+}
+
+/// Else few, each of which reads several units in turn, as long as rows fill the device.
+i64 lanes_of_row(const DeviceInfo& device, i64 rows, i64 units, i64 threads) {
+  constexpr i64 kThreadsPerUnit = 512, kReadUnits = 32, kLeastLanes = 8;
+  const i64 most = std::min(power(units), threads);
+  i64 lanes = std::min(std::max(power(ceil_div(units, kReadUnits)), kLeastLanes), most);
+  while (lanes < most && rows * lanes < kThreadsPerUnit * device.units) lanes *= 2;
   return lanes;
 }
 
@@ -78,9 +85,10 @@ RowPlan plan_lanes(const DeviceInfo& device, const Rows& rows) {
     fail(Status::kNotImplemented, "a row has {} elements, at most {} are supported", units, kernels::kMaxPartUnits);
   const i64 count = count_of(plan.nest, 0, row_dims);
   const bool neighbours = !plan.vectors && has_near_rows(rows.nest, row_dims);
-  const std::size_t unit_bytes = rows.sides[0].size * static_cast<std::size_t>(plan.vectors ? vector : 1);
-  const i64 lanes = neighbours ? lanes_of_near_rows(device, count, units)
-                               : lanes_of_row(device, rows, count, units, static_cast<i64>(unit_bytes));
+  const i64 unit_bytes = static_cast<i64>(rows.sides[0].size) * (plan.vectors ? vector : 1);
+  const i64 lanes = neighbours        ? lanes_of_near_rows(device, count, units)
+                    : rows.mapped > 0 ? lanes_of_mapped_row(device, count, units, unit_bytes, rows.threads)
+                                      : lanes_of_row(device, count, units, rows.threads);
   plan.shape = {0, static_cast<int>(units), rows.column_rank, static_cast<int>(lanes), neighbours, 1, 1, 0};
   if (plan.vectors) plan.shape.aligned = takes_vectors(mapped, rows.sides, vector);
   const auto steps = std::span(plan.nest.step).first(static_cast<std::size_t>(mapped.operands));
