@@ -153,8 +153,18 @@ KERNEL THREADS_PER_BLOCK(256)
   GLOBAL num* const c = coefficients + row;
   const Sums s = sums[row];
   const num factor = ELEMENT(TYPE(SCALES), scale, at);
+  num center, inverse;
+  if (f.given) {
+    center = ELEMENT(TYPE(MOMENTS), mean, at);
+    inverse = ELEMENT(TYPE(MOMENTS), variance, at);
+    if (!f.inverse) inverse = 1 / sqrt_of(inverse + f.epsilon);
+  }
   if (f.stage == kGradient) {
-    const num center = c[0], inverse = c[count], a = factor * inverse;
+    if (!f.given) {
+      center = c[0];
+      inverse = c[count];
+    }
+    const num a = factor * inverse;
     const num dbias = s.sum, dscale = (s.squares + (s.pivot - center) * s.sum) * inverse;
     if (f.has_dscale) store_gradient(&f, first, at, dscale);
     if (f.has_dbias) store_gradient(&f, second, at, dbias);
@@ -164,12 +174,7 @@ KERNEL THREADS_PER_BLOCK(256)
     c[5 * count] = -a * (dbias / f.length) - of_x * center;
     return;
   }
-  num center, inverse;
-  if (f.given) {
-    center = ELEMENT(TYPE(MOMENTS), mean, at);
-    inverse = ELEMENT(TYPE(MOMENTS), variance, at);
-    if (!f.inverse) inverse = 1 / sqrt_of(inverse + f.epsilon);
-  } else {
+  if (!f.given) {
     const num squares = s.squares - s.sum * (s.sum / s.count), positive = squares < 0 ? 0 : squares;
     const num biased = positive / f.length;
     center = s.pivot + s.sum / s.count;

@@ -160,7 +160,8 @@ class Passes {
     const Arguments a{args, memory_.get(stream)};
     const bool backward = !p_.forward(), given = p_.direction == Direction::kInference || (backward && a.mean);
     if (!given) reduce(stream, a, Pass::kMoments);
-    run_rows(stream, a, backward ? Stage::kArgument : Stage::kForward, given);
+    // Backward, the sums of dy need the argument of an activation, and replace those of x.
+    if (!backward || !given || is_gated(p_)) run_rows(stream, a, backward ? Stage::kArgument : Stage::kForward, given);
     if (backward) {
       reduce(stream, a, Pass::kSums);
       run_rows(stream, a, Stage::kGradient, given);
