@@ -18,8 +18,8 @@ import zlib
 SRC = pathlib.Path(__file__).resolve().parent.parent / "src"
 ARCHITECTURES = ["gfx90a", "gfx1030"]
 # Clang leaves some of their largest loops rolled: the results are the same, the speed on AMD is not known.
-ROLLED = {"primitives/loss/gpu/multi_margin.cl", "primitives/optimizer/gpu/adam.cl", "primitives/pooling/gpu/pooling.cl",
-          "primitives/reduce/gpu/reduce.cl", "primitives/softmax/gpu/softmax.cl"}
+ROLLED = {"primitives/loss/gpu/multi_margin.cl", "primitives/norm/gpu/norm.cl", "primitives/optimizer/gpu/adam.cl",
+          "primitives/pooling/gpu/pooling.cl", "primitives/reduce/gpu/reduce.cl", "primitives/softmax/gpu/softmax.cl"}
 
 # Run on CUDA and OpenCL only.
 NOT_FOR_AMD = {"primitives/rnn/gpu/persistent.cl"}

@@ -96,12 +96,9 @@ INLINE void reduce(const Tensors* t, const WindowPlace* at, const int unit, cons
           if (loads > 1 && w + i * lanes >= r[2].end) continue;
           UNROLL
           for (int k = 0; k < unit; ++k) {
-#if MAXIMUM
-            found->found[k] = x[i][k] > found->v[k] ? here + (u32)(i * lanes) : found->found[k];
-            found->v[k] = x[i][k] > found->v[k] ? x[i][k] : found->v[k];
-#else
-            found->v[k] += x[i][k];
-#endif
+            const int is_larger = MAXIMUM && x[i][k] > found->v[k];
+            found->found[k] = is_larger ? here + (u32)(i * lanes) : found->found[k];
+            found->v[k] = !MAXIMUM ? found->v[k] + x[i][k] : is_larger ? x[i][k] : found->v[k];
           }
         }
         offset += loads * step;
@@ -257,7 +254,7 @@ INLINE void gather(const Tensors* t, const WindowPlace* at, const int unit, num*
 
 #if MAXIMUM
 /// The sums of the windows whose indices, of `bytes` each, are the position of n neighbours along rows, at most `run`.
-/// What lies in a row of elements reads each of its windows once.
+/// Those in one row of elements read each of their windows once.
 INLINE void gather_run(const Tensors* t, WindowPlace at, int n, const int run, const int bytes, num* v) {
   const int size = SIZE_OF(IN_TYPE);
   const u32 step_d = positions_along(t, 0), step_h = positions_along(t, 1);
