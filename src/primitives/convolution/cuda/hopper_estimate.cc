@@ -42,6 +42,7 @@ constexpr double kApart = 1.02;                        // tiles apart
 constexpr double kHalfBox = 1.4;                       // tiles apart that use half of a box of transposed weights
 constexpr double kPartialBox = 2;                      // more time for boxes of which some channels do not exist
 constexpr double kOrder = 1.03, kOrderStrided = 0.98;  // channels innermost
+constexpr double kSlices = 1.08;                       // tiles with halo of several slices
 constexpr double kHaloFlop = 8192 / 1.92, kHaloStore = 0.0075, kTf32HaloStore = 0.08, kHaloL2Bytes = 50;
 }  // namespace product
 
@@ -53,10 +54,12 @@ double halo_us(const DeviceInfo& d, const Problem& p) {
   const int depth = hopper_depth(p.x.type);
   const double taps = s.taps[0] * s.taps[1] * s.taps[2], blocks = real(depth_steps(s.reduced, depth));
   const double used = real(round_up(s.reduced, depth / 2)) / (blocks * depth);  // of the depth of a step
-  const double products = 2.0 * 64 * plan.columns * kDepth * used / product::kHaloFlop;
-  const double weights = s.resident ? 0 : 64 * 128 * used / product::kHaloL2Bytes;
+  const double products =
+      2.0 * 64 * plan.columns * kDepth * used / product::kHaloFlop * (s.taps[2] > 1 ? product::kSlices : 1);
+  const double weights = s.resident ? 0 : 64 * 128, halo = real(s.box_bytes) / (s.taps[0] * s.taps[1]);
+  const double loads = (weights + halo) * used / product::kHaloL2Bytes;
   const bool tf32 = p.x.type == DataType::kFloat;  // stores in two parts, which other tiles wait for
-  const double tile = blocks * taps * std::max(products, weights),
+  const double tile = blocks * taps * std::max(products, loads),
                store = tf32 ? product::kTf32HaloStore * 256 * plan.columns : product::kHaloStore * 128 * plan.columns;
   const double own = tf32 ? tile + store : std::max(tile, (tile + store) / 2);
   const double clocks = real(ceil_div(s.tiles, d.units)) * own + store;
