@@ -538,7 +538,8 @@ class KillTest : public FaultTest {
     };
     const std::string awaited = round % 2 ? "C" : "S";
     while (told.find(awaited) == std::string::npos && hear()) continue;
-    std::this_thread::sleep_for(std::chrono::microseconds(random() % 6000));
+    const unsigned most = round % 2 ? 50u << round / 2 % 8 : 6000;  // however long a compaction takes here
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % most));
     ::kill(child, SIGKILL);
     int status = 0;
     ::waitpid(child, &status, 0);
