@@ -9,10 +9,7 @@
 namespace polymio::convolution::cuda {
 namespace {
 
-constexpr int kDepth = 64;  // channels or pixels of a step, of 16 bits
-
 double real(std::int64_t v) { return static_cast<double>(v); }
-std::int64_t depth_steps(std::int64_t channels, int depth = kDepth) { return ceil_div(channels, std::int64_t{depth}); }
 
 /// What is computed and what is read from memory overlap, but not all of it.
 double overlapped(double computed, double read) {
@@ -23,9 +20,8 @@ double overlapped(double computed, double read) {
 /// Microseconds in which memory moves the tensors at a share of its bandwidth. Strides may leave out pixels of x.
 double memory_us(const DeviceInfo& d, const Problem& p, double share) {
   auto x = static_cast<double>(p.x.bytes());
-  for (int i = 0; i < p.spatial() && p.direction != Direction::kBackwardData; ++i) {
+  for (int i = 0; i < p.spatial() && p.direction != Direction::kBackwardData; ++i)
     x *= std::min(1.0, real(p.filter(i)) / real(p.geometry.stride[static_cast<std::size_t>(i)]));
-  }
   return (x + static_cast<double>(p.w.bytes() + p.y.bytes())) / (1e3 * d.bandwidth_gbs * share);
 }
 
@@ -52,10 +48,10 @@ double halo_us(const DeviceInfo& d, const Problem& p) {
   const HopperHalo plan = hopper_halo(p);
   const auto& s = plan.shape;
   const int depth = hopper_depth(p.x.type);
-  const double taps = s.taps[0] * s.taps[1] * s.taps[2], blocks = real(depth_steps(s.reduced, depth));
+  const double taps = s.taps[0] * s.taps[1] * s.taps[2], blocks = real(hopper_steps(s.reduced, depth));
   const double used = real(round_up(s.reduced, depth / 2)) / (blocks * depth);  // of the depth of a step
   const double products =
-      2.0 * 64 * plan.columns * kDepth * used / product::kHaloFlop * (s.taps[2] > 1 ? product::kSlices : 1);
+      2.0 * 64 * plan.columns * kHopperDepth * used / product::kHaloFlop * (s.taps[2] > 1 ? product::kSlices : 1);
   const double weights = s.resident ? 0 : 64 * 128, halo = real(s.box_bytes) / (s.taps[0] * s.taps[1]);
   const double loads = (weights + halo) * used / product::kHaloL2Bytes;
   const bool tf32 = p.x.type == DataType::kFloat;  // stores in two parts, which other tiles wait for
@@ -74,12 +70,12 @@ double product_us(const DeviceInfo& d, const Problem& p, const TunePoint& point)
   const bool data = p.direction == Direction::kBackwardData;
   const double elements = real(tile.rows()) * tile.columns;
   // A step of TF32 takes as long as one of 16 bits: half the channels at half the rate.
-  const double products = 2 * elements * kDepth / product::kFlop * (tile.columns < 128 ? product::kNarrow : 1),
+  const double products = 2 * elements * kHopperDepth / product::kFlop * (tile.columns < 128 ? product::kNarrow : 1),
                loads = tile.stage_rows(transposed) * 128 / product::kL2Bytes;
   const bool half_box = transposed && tile.apart && tile.columns % 64 != 0;
   const bool strided = !data && std::ranges::any_of(plan.phases.front().step, [](int step) { return step > 1; });
   const int depth = hopper_depth(p.x.type);
-  const std::int64_t blocks = depth_steps(plan.shape.reduced, depth);
+  const std::int64_t blocks = hopper_steps(plan.shape.reduced, depth);
   const double step = std::max(products, loads) * (half_box ? product::kHalfBox : 1) *
                       (plan.shape.reduced % depth ? 1 + product::kPartialBox / real(blocks) : 1) *
                       (plan.shape.taps_innermost ? 1
@@ -145,18 +141,18 @@ double weights_us(const DeviceInfo& d, const Problem& p, const TunePoint& point)
                      rounds = ceil_div(tiles, std::int64_t{s.group_blocks});
   const double elements = real(tile.rows()) * tile.columns;
   // Of a step: products; operands in shared memory; loads of what exists.
-  const double products = 2 * elements * kDepth / weights::kFlop;
+  const double products = 2 * elements * kHopperDepth / weights::kFlop;
   const int consumers = tile.apart ? 1 : 2;
   const double shared =
       (consumers * tile.row_blocks * (64 + tile.columns) + tile.rows() + tile.columns) * 128 / weights::kSharedBytes;
-  const double outputs = real(depth_steps(p.k())) * 64, channels = real(depth_steps(p.c())) * 64;
+  const double outputs = real(hopper_steps(p.k())) * 64, channels = real(hopper_steps(p.c())) * 64;
   double taps = 1, steps = 1;
   for (int i = 0; i < p.spatial(); ++i) {
     taps *= s.taps[i];
     if (s.taps[i] > 1) steps *= s.step[i];
   }
-  const double row_boxes = real(depth_steps(p.k())) / s.row_tiles,
-               column_boxes = taps * real(depth_steps(p.c())) / s.column_tiles;
+  const double row_boxes = real(hopper_steps(p.k())) / s.row_tiles,
+               column_boxes = taps * real(hopper_steps(p.c())) / s.column_tiles;
   const double partial = (p.k() % 64 ? 1.0 / s.row_tiles : 0) + (p.c() % 64 ? taps / s.column_tiles : 0);
   const double loaded = (row_boxes + column_boxes) * 64 * 128;
   const double group = std::min(outputs, real(s.group_blocks) * tile.rows()) +

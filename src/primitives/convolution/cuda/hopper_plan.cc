@@ -15,7 +15,6 @@ namespace polymio::convolution::cuda {
 namespace {
 
 using gpu::narrow;
-constexpr int kDepth = 64;  // channels or pixels of a step, of 16 bits
 constexpr std::int64_t kMaxIndex = std::int64_t{1} << 30;
 constexpr std::int64_t kMaxSumBytes = 64 << 20;  // of partial gradients of the weights
 
@@ -126,8 +125,6 @@ std::span<const HopperTile> tiles_of(Direction d) {
 }
 
 int size_in_bytes(DataType t) { return static_cast<int>(size_of(t)); }
-int depth_of(DataType t) { return hopper_depth(t); }
-std::int64_t depth_steps(std::int64_t channels, int depth = kDepth) { return ceil_div(channels, std::int64_t{depth}); }
 
 /// Operands of fp32 are rounded to TF32 when they are loaded, results and what is added to them are not.
 TensorMapSpec::Element element_of(DataType t, bool operand) {
@@ -141,7 +138,7 @@ TensorMapSpec pixel_map(const TensorDesc& t, int pixels, bool operand = true) {
   map.element = element_of(t.type, operand);
   map.rank = t.rank;
   map.im2col = true;
-  map.box = {depth_of(t.type), pixels};
+  map.box = {hopper_depth(t.type), pixels};
   const auto strides = meaningful_strides(t);
   map.sizes[0] = t.lens[1];
   for (int i = 1; i < t.rank; ++i) {
@@ -173,7 +170,7 @@ TensorMapSpec weight_map(const TensorDesc& w, int rows, bool swapped = false) {
   const std::int64_t taps = w.count() / inner / outer, bytes = size_in_bytes(w.type);
   map.sizes = {inner, taps, outer};
   map.strides = {0, inner * bytes, inner * taps * bytes};
-  map.box = {depth_of(w.type), 1, rows};
+  map.box = {hopper_depth(w.type), 1, rows};
   return map;
 }
 
@@ -271,7 +268,8 @@ HopperProduct hopper_product(const DeviceInfo& d, const Problem& p, const TunePo
   s.unit = planes && phases.size() == 1 ? plane_unit(dst) : 1;
   plan.one_phase = phases.size() == 1;
   s.phases = narrow(static_cast<std::int64_t>(phases.size()));
-  plan.weights = weight_map(p.w, hopper_transposes_weights(p) ? kDepth : plan.tile.columns, hopper_swaps_weights(p));
+  plan.weights =
+      weight_map(p.w, hopper_transposes_weights(p) ? kHopperDepth : plan.tile.columns, hopper_swaps_weights(p));
   for (int i = 0; i < spatial; ++i) {
     const Axis a = axis(p, i);
     s.dst_step[i] = data ? a.x_step * a.stride : a.y_step;
@@ -370,7 +368,7 @@ bool has_unit_strides(const Problem& p) {
 TensorMapSpec box_map(const TensorDesc& t, std::int64_t width, std::int64_t height, bool operand = true) {
   TensorMapSpec map = pixel_map(t, 1, operand);
   map.im2col = false;
-  map.box = {depth_of(t.type), narrow(width), narrow(height), 1};
+  map.box = {hopper_depth(t.type), narrow(width), narrow(height), 1};
   return map;
 }
 
@@ -385,7 +383,7 @@ TensorMapSpec slice_map(const TensorDesc& t, std::int64_t width, std::int64_t he
     map.sizes[i] = 1;
     map.strides[i] = map.strides[last];
   }
-  map.box = {depth_of(t.type), narrow(width), narrow(height), 1, 1};
+  map.box = {hopper_depth(t.type), narrow(width), narrow(height), 1, 1};
   return map;
 }
 
@@ -407,9 +405,9 @@ HopperHalo hopper_halo(const Problem& p) {
   if (planes && dst_strides[last] != 1) return plan;
   const PhaseAxes phase = phases_of(p).front();
   const std::int64_t reach_w = reach(phase[0]), reach_h = reach(phase[1]), slice_taps = phase[0].taps * phase[1].taps;
-  const int depth = depth_of(src.type);
+  const int depth = hopper_depth(src.type);
   const std::int64_t halos = HopperHalo::halos(size_of(src.type)), stages = HopperHalo::stages(size_of(src.type));
-  const bool is_resident = dst.lens[1] <= 64 && slice_taps * phase[2].taps * depth_steps(src.lens[1], depth) <= stages;
+  const bool is_resident = dst.lens[1] <= 64 && slice_taps * phase[2].taps * hopper_steps(src.lens[1], depth) <= stages;
   const auto bytes_of = [&](std::int64_t halo_w, std::int64_t columns) {
     return row_bytes(reach_h * halo_w + reach_w + columns);
   };
@@ -435,7 +433,7 @@ HopperHalo hopper_halo(const Problem& p) {
   s.box_bytes = narrow((halo.height + reach_h) * halo.halo_w * 128);
   s.reduced = narrow(src.lens[1]);
   s.outputs = narrow(dst.lens[1]);
-  s.output_tiles = narrow(depth_steps(dst.lens[1]));
+  s.output_tiles = narrow(hopper_steps(dst.lens[1]));
   s.tiles_w = narrow(ceil_div(phase[0].size, halo.width));
   s.tiles_h = narrow(ceil_div(phase[1].size, halo.height));
   const std::int64_t tiles = p.n() * phase[2].size * s.tiles_w * s.tiles_h * s.output_tiles;
@@ -500,7 +498,7 @@ HopperHaloWeights hopper_halo_weights(const DeviceInfo& d, const Problem& p) {
   s.tiles_h = narrow(ceil_div(phase[1].size, halo.height));
   s.tiles = narrow(p.n()) * s.tiles_w * s.tiles_h;
   constexpr std::int64_t kLeastTiles = 2;  // of a part
-  const std::int64_t pairs = depth_steps(p.c()) * depth_steps(p.k());
+  const std::int64_t pairs = hopper_steps(p.c()) * hopper_steps(p.k());
   s.parts = narrow(std::clamp<std::int64_t>(
       std::min({d.units / pairs, s.tiles / kLeastTiles, kMaxSumBytes / (p.w.count() * 4)}), 1, kMaxIndex));
   s.works = narrow(pairs * s.parts);
@@ -566,8 +564,8 @@ HopperWeights hopper_weights(const DeviceInfo& d, const Problem& p, const TunePo
     taps *= a.taps;
   }
   s.row_tiles = narrow(ceil_div(p.k(), plan.tile.rows()));
-  s.column_tiles = narrow(ceil_div(taps * depth_steps(p.c()), plan.tile.columns / 64));
-  s.steps = narrow(ceil_div(pixels, std::int64_t{kDepth}));
+  s.column_tiles = narrow(ceil_div(taps * hopper_steps(p.c()), plan.tile.columns / 64));
+  s.steps = narrow(ceil_div(pixels, std::int64_t{kHopperDepth}));
   const std::int64_t tiles = std::int64_t{s.row_tiles} * s.column_tiles,
                      tile_sums = std::int64_t{plan.tile.rows()} * plan.tile.columns;
   Groups groups;
@@ -587,8 +585,8 @@ HopperWeights hopper_weights(const DeviceInfo& d, const Problem& p, const TunePo
   if (s.has_parts) plan.partials = s.groups * p.w.count();
   const bool shares = !s.has_parts && s.groups > 1;
   plan.sums = plan.blocks * tile_sums * (plan.tile.apart ? 3 : shares ? 1 : 0);
-  plan.x = source_map(p.x, kDepth, phase, p.spatial());
-  plan.dy = pixel_map(p.y, kDepth);
+  plan.x = source_map(p.x, kHopperDepth, phase, p.spatial());
+  plan.dy = pixel_map(p.y, kHopperDepth);
   return plan;
 }
 
@@ -639,13 +637,13 @@ bool hopper_takes(const DeviceInfo& d, const Problem& p, const TunePoint& point)
   const HopperTile& tile = tiles[static_cast<std::size_t>(point[kTile])];
   if (tile.columns >= 2 * std::max<std::int64_t>(64, outputs)) return false;
   if (fills_registers(tile) && !is_plain(p)) return false;
-  const int depth = depth_of(p.x.type);
-  if (point[kOrder] == 1 && (taps == 1 || depth_steps(data ? p.k() : p.c(), depth) == 1)) return false;
+  const int depth = hopper_depth(p.x.type);
+  if (point[kOrder] == 1 && (taps == 1 || hopper_steps(data ? p.k() : p.c(), depth) == 1)) return false;
   if (split == 1) return true;
   // Clusters are for few tiles and long sums.
   const HopperProduct plan = hopper_product(d, p, point);
   return plan.tile.can_split(split, hopper_transposes_weights(p)) && plan.shape.tiles * split <= 2 * d.units &&
-         taps * depth_steps(plan.shape.reduced, depth) >= 2 * split;
+         taps * hopper_steps(plan.shape.reduced, depth) >= 2 * split;
 }
 
 TunePoint hopper_default(const DeviceInfo& d, const Problem& p) {

@@ -4,14 +4,20 @@
 #pragma once
 #include <vector>
 
+#include "base/math.h"
 #include "core/solver.h"
 #include "kernels/gpu/sm90/conv_shape.h"
 #include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution::cuda {
 
-/// Channels of a step of the products: 128 bytes.
+/// Channels of a step of the products, 128 bytes: of 16 bits, of any type. A step of a gradient of the weights has
+/// kHopperDepth pixels.
+constexpr int kHopperDepth = 64;
 inline int hopper_depth(DataType t) { return 128 / static_cast<int>(size_of(t)); }
+inline std::int64_t hopper_steps(std::int64_t channels, int depth = kHopperDepth) {
+  return ceil_div(channels, std::int64_t{depth});
+}
 
 /// Whether the kernels run on the device.
 Verdict hopper_runs_on(const DeviceInfo&);
