@@ -40,6 +40,9 @@ std::string size_flags(const TensorDesc& t) {
 }
 
 std::string strides_flag(const TensorDesc& t, const char* flag) { return fmt::format(" {} {}", flag, strides_text(t)); }
+std::string strides_unless_dense(const TensorDesc& t, const char* flag) {
+  return t.is_channels_first() ? "" : strides_flag(t, flag);
+}
 
 std::string layout_flags(const TensorDesc& t, const char* layout, const char* strides) {
   if (t.is_channels_first()) return "";

@@ -55,6 +55,8 @@ std::string size_flags(const TensorDesc&);
 
 /// " --in_strides 105,35,7,1"
 std::string strides_flag(const TensorDesc&, const char* flag);
+/// Nothing if dense in the order of the dimensions.
+std::string strides_unless_dense(const TensorDesc&, const char* flag);
 
 /// Nothing if dense in N, C, [D], H, W order; " -I NHWC" if dense in another one; else the strides.
 std::string layout_flags(const TensorDesc&, const char* layout, const char* strides);

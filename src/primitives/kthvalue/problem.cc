@@ -15,10 +15,6 @@ namespace {
 constexpr DataType kTypes[] = {DataType::kFloat,  DataType::kHalf,  DataType::kBFloat16,
                                DataType::kDouble, DataType::kInt32, DataType::kInt8};
 
-std::string strides_unless_dense(const TensorDesc& t, const char* flag) {
-  return t.is_channels_first() ? "" : strides_flag(t, flag);
-}
-
 }  // namespace
 
 std::string Problem::key() const {

@@ -92,13 +92,13 @@ std::string Problem::key() const {
   if (keys() != queries()) text += fmt::format(" --keys {}", keys());
   text += fmt::format(" -W {} -F {}", head_size(), forward() ? 1 : 2);
   for_tensors(*this, [&](const Named& t) {
-    if (!t.desc.is_channels_first()) text += strides_flag(t.desc, fmt::format("--{}_strides", t.name).c_str());
+    text += strides_unless_dense(t.desc, fmt::format("--{}_strides", t.name).c_str());
     if (t.desc.type != q.type) text += fmt::format(" --{}_type {}", t.name, polymio::name_of(t.desc.type));
   });
   if (has_bias()) {
     const bool has_batch = bias.lens[0] == batch(), has_heads = bias.lens[1] == heads();
     text += std::string(" --bias ") + (has_batch ? has_heads ? "full" : "batch" : has_heads ? "heads" : "one");
-    if (!bias.is_channels_first()) text += strides_flag(bias, "--bias_strides");
+    text += strides_unless_dense(bias, "--bias_strides");
   }
   return text;
 }

@@ -48,10 +48,6 @@ int number_of(const Problem& p) {
   return 0;
 }
 
-std::string strides_unless_dense(const TensorDesc& t, const char* flag) {
-  return t.is_channels_first() ? "" : strides_flag(t, flag);
-}
-
 }  // namespace
 
 bool is_extreme(Op op) { return op == Op::kMin || op == Op::kMax || op == Op::kAmax; }
