@@ -41,6 +41,9 @@ class Scope final : public Compiler {
   const DeviceInfo& info;
 
  private:
+  /// Build options of every program.
+  std::string base_options() const;
+
   mutable std::shared_mutex mutex_;
   std::map<const char*, std::size_t> addresses_;
   Queue* default_queue_ = nullptr;
