@@ -65,7 +65,8 @@ std::shared_ptr<const Kernel> compare_kernel(Stream& stream, DataType out) {
   auto& kernel = made[{stream.context(), out}];
   if (kernel) return kernel;
   std::string log;
-  const std::string source = kernel_source("kernels/gpu/portable/portable.h") + kCompare;
+  const std::string source =
+      kernel_source("kernels/gpu/portable/portable.h") + kernel_source("kernels/gpu/portable/float8.h") + kCompare;
   const auto module = stream.load(stream.compiler().compile(source, {fmt::format("-DOUT={}", name_of(out))}, log));
   if (!module) fail(Status::kInternalError, "{} does not take the comparison's program", stream.info().name);
   return kernel = module->kernel("compare");
@@ -175,9 +176,15 @@ Expected::Difference Expected::compare(const SolverBase& solver, const void* out
   const ErrorClass error = solver.error_class(problem_);
   const double bound = element_bound(error);
   // Half of the distance of neighbours, relative and smallest; the norm that rounding alone stays well below.
-  const auto [rounding, smallest, most_norm] = out.type == DataType::kHalf       ? std::array{0x1p-11, 0x1p-25, 2e-3}
-                                               : out.type == DataType::kBFloat16 ? std::array{0x1p-8, 0x1p-134, 1e-2}
-                                                                                 : std::array{0x1p-23, 0x1p-140, 2e-5};
+  const auto [rounding, smallest, most_norm] = [&] {
+    switch (out.type) {
+      case DataType::kHalf: return std::array{0x1p-11, 0x1p-25, 2e-3};
+      case DataType::kBFloat16: return std::array{0x1p-8, 0x1p-134, 1e-2};
+      case DataType::kFloat8E4m3fn: return std::array{0x1p-4, 0x1p-10, 4e-2};
+      case DataType::kFloat8E5m2: return std::array{0x1p-3, 0x1p-17, 8e-2};
+      default: return std::array{0x1p-23, 0x1p-140, 2e-5};
+    }
+  }();
   const std::int64_t blocks = std::clamp<std::int64_t>((out.space() + kThreads - 1) / kThreads, 1, kBlocks);
   launch(stream, *kernel_, launch_shape(kThreads, blocks), Buffer(output), Buffer(want_.data()), Buffer(floats_.data()),
          Buffer(places_.data()), out.space(), static_cast<float>(bound), static_cast<float>(rounding),

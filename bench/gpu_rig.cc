@@ -321,9 +321,9 @@ std::vector<Group> Rig::plan(const std::vector<Row>& earlier) {
           if (!chosen || (driver::direction_mask(args) >> d & 1) == 0) continue;
           Group group{problem_of(args, static_cast<convolution::Direction>(d)), {}};
           const DataType out = group.problem.output().type;
-          if (out != DataType::kFloat && out != DataType::kHalf && out != DataType::kBFloat16)
-            throw driver::ArgError(
-                fmt::format("{}: {}: bad type {}, allowed: fp32, fp16, bf16", path, listed.name, name_of(out)));
+          if (out == DataType::kInt8 || out == DataType::kDouble)
+            throw driver::ArgError(fmt::format("{}: {}: bad type {} of results, allowed: all but int8 and fp64", path,
+                                               listed.name, name_of(out)));
           if (!seen.insert(group.problem.key()).second) continue;
           add_variants(group, listed, done);
           if (!group.variants.empty()) groups.push_back(std::move(group));
@@ -405,10 +405,12 @@ double Rig::matrix_rate(DataType type) {
                               .alignment = 16,
                               .workspace = kWorkspace};
   const DeviceInfo& device = handle_.device();
-  const double tensor_cores = 1e3 * device.gpu.clock_ghz * device.units * device.gpu.matrix_flops.bits16;
-  rate = size_of(type) == 2 && tensor_cores > 0 ? tensor_cores : device.fp32_gflops * 1e3;
+  const bool bytes = size_of(type) == 1;  // at twice the rate of 16 bits
+  const double tensor_cores =
+      1e3 * device.gpu.clock_ghz * device.units * device.gpu.matrix_flops.bits16 * (bytes ? 2 : 1);
+  rate = size_of(type) <= 2 && tensor_cores > 0 ? tensor_cores : device.fp32_gflops * 1e3;
   const char* source = "nominal rate";
-  if (const auto multiplier = graphs_ ? stream_.multiplier(product, 0) : nullptr) {
+  if (const auto multiplier = graphs_ && !bytes ? stream_.multiplier(product, 0) : nullptr) {
     const TensorDesc square = make_tensor(type, std::array{kSide, kSide}, {});
     const RandomTensor a(handle_, square, 1), b(handle_, square, 2);
     const Memory c(handle_, square.bytes()), workspace(handle_, kWorkspace);

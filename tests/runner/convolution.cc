@@ -33,7 +33,7 @@ class ConvolutionCase final : public Case {
       for (TensorDesc* t : {&p->x, &p->w, &p->y}) *t = without_idle_strides(*t);
     return mine == same;
   }
-  /// Casts and 8-bit floats run on the CPU only.
+  /// Casts and some 8-bit floats run on the CPU only.
   bool needs_solver(DeviceKind kind) const override {
     return kind == DeviceKind::kCpu || !(is_narrow(problem_.x) || is_narrow(problem_.w) || is_narrow(problem_.y));
   }

@@ -71,16 +71,6 @@ INLINE double double_of(const int type, u64 bits) {
   }
 }
 
-/// Round to odd: truncates and sets the last bit where inexact. Rounding the result to a narrower format then equals
-/// rounding the double itself.
-INLINE float round_to_odd(double v) {
-  const float f = (float)v;
-  const double rounded = (double)f;
-  if (rounded == v || v != v) return f;
-  const int rounded_up = (rounded < 0 ? -rounded : rounded) > (v < 0 ? -v : v);
-  return FLOAT_OF_BITS((BITS_OF_FLOAT(f) - (rounded_up ? 1u : 0u)) | 1u);
-}
-
 INLINE u64 bits_of_double(const int type, double v) {
   const double r = ROUND(v);
   switch (type) {

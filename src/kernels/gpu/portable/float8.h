@@ -91,3 +91,28 @@ INLINE u32 fp8_of_float(float v, const int exponent, const int fnuz) {
 #endif
   return body == 0 ? 0u : ((u >> 24) & 0x80u) | MIN(body, 0x7fu);
 }
+
+#ifdef FP64
+/// Round to odd: truncates and sets the last bit where inexact. Rounding the result to a narrower format then equals
+/// rounding the double itself.
+INLINE float round_to_odd(double v) {
+  const float f = (float)v;
+  const double rounded = (double)f;
+  if (rounded == v || v != v) return f;
+  const int rounded_up = (rounded < 0 ? -rounded : rounded) > (v < 0 ? -v : v);
+  return FLOAT_OF_BITS((BITS_OF_FLOAT(f) - (rounded_up ? 1u : 0u)) | 1u);
+}
+#define NARROWED(v) round_to_odd(v)
+#else
+#define NARROWED(v) (v)
+#endif
+
+// Loads and stores by name, as in portable.h.
+#define FP8_ELEMENTS(name, exponent, fnuz)                                                           \
+  typedef u8 stored_##name;                                                                          \
+  INLINE float load_##name(GLOBAL const u8* p, i64 i) { return float_of_fp8(p[i], exponent, fnuz); } \
+  INLINE void store_##name(GLOBAL u8* p, i64 i, real v) { p[i] = (u8)fp8_of_float(NARROWED(v), exponent, fnuz); }
+FP8_ELEMENTS(fp8, 4, 1)
+FP8_ELEMENTS(bfp8, 5, 1)
+FP8_ELEMENTS(fp8_e4m3fn, 4, 0)
+FP8_ELEMENTS(fp8_e5m2, 5, 0)

@@ -75,15 +75,20 @@ kernels::ConvStrides strides_of(const Problem& p) {
   return e;
 }
 
-Verdict check_types(const DeviceInfo& d, const Problem& p, bool fuses) {
-  const DataType in = p.first_input().type, out = p.output().type;
+Verdict check_device(const DeviceInfo& d, const Problem& p, bool fuses) {
+  const DataType in = p.first_input().type;
   POLYMIO_REQUIRE(d.kind != DeviceKind::kCpu, "does not run on this kind of device");
   POLYMIO_REQUIRE(!p.has_casts(), "cast types run on the CPU only");
-  POLYMIO_REQUIRE(!is_fp8(in) && !is_fp8(p.second_input().type) && !is_fp8(out), "8-bit floats run on the CPU only");
   POLYMIO_REQUIRE(fuses || p.epilogue.empty(), "does not fuse epilogues");
   POLYMIO_REQUIRE(d.gpu.fp64 || (in != DataType::kDouble && in != DataType::kInt8),
                   "the device has no double-precision arithmetic");
   return {};
+}
+
+Verdict check_types(const DeviceInfo& d, const Problem& p, bool fuses) {
+  POLYMIO_REQUIRE(!is_fp8(p.first_input().type) && !is_fp8(p.second_input().type) && !is_fp8(p.output().type),
+                  "8-bit floats");
+  return check_device(d, p, fuses);
 }
 
 Verdict check_sizes(const Problem& p) {

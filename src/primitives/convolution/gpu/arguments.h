@@ -19,7 +19,10 @@ kernels::ConvStrides strides_of(const Problem&);
 /// with the flipped filter, hence with its padding.
 kernels::DepthwiseShape depthwise_shape(const Problem&);
 
-/// What portable kernels support: element types, device, no epilogue unless `fuses`.
+/// What all portable kernels need: the device's arithmetic, no casts, no epilogue unless `fuses`.
+Verdict check_device(const DeviceInfo&, const Problem&, bool fuses = false);
+
+/// The same, and no 8-bit floats.
 Verdict check_types(const DeviceInfo&, const Problem&, bool fuses = false);
 
 /// The same for the specialised kernels: all tensors fp32, fp16 or bf16, and check_sizes.

@@ -19,7 +19,9 @@ class GpuReference final : public GpuSolver<Problem> {
 
   Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
     POLYMIO_REQUIRE(p.direction == direction_, "serves another direction");
-    return gpu::check_types(d, p);
+    POLYMIO_REQUIRE(p.first_input().type == p.second_input().type, "mixed types");
+    POLYMIO_REQUIRE(p.rounding == Rounding::kStandard, "stochastic rounding");
+    return gpu::check_device(d, p);
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {

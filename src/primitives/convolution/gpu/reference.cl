@@ -2,6 +2,7 @@
 // Options: IN, OUT (element types), SUM (type of the sums), FP64 if the device has double.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/portable.h"
+#include "kernels/gpu/portable/float8.h"
 #include "kernels/gpu/portable/conv_args.h"
 
 // The coordinates of element i of a tensor (major, minor < second, three spatial dimensions).
