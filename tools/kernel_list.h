@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <array>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -104,6 +105,7 @@ inline std::vector<KernelSpec> listed_programs(const DeviceInfo& device) {
 /// 16 bits, also those that write planes.
 inline std::vector<KernelSpec> template_programs(const DeviceInfo& device) {
   using convolution::Direction;
+  using convolution::Scalars;
   std::vector<KernelSpec> all;
   std::set<std::string> seen;
   const auto channels_last = [](DataType type, const std::vector<std::int64_t>& lens) {
@@ -117,7 +119,8 @@ inline std::vector<KernelSpec> template_programs(const DeviceInfo& device) {
     return make_tensor(type, lens, strides);
   };
   const auto add = [&](DataType type, Direction direction, std::size_t spatial, std::int64_t channels,
-                       std::int64_t filter, std::int64_t stride, bool planes = false) {
+                       std::int64_t filter, std::int64_t stride, bool planes = false,
+                       std::optional<DataType> result = {}, Scalars scalars = Scalars::kDefault) {
     convolution::Problem p;
     p.direction = direction;
     p.geometry.spatial = static_cast<int>(spatial);
@@ -136,6 +139,9 @@ inline std::vector<KernelSpec> template_programs(const DeviceInfo& device) {
     p.y = channels_last(type, y);
     if (planes)
       (direction == Direction::kForward ? p.y : p.x) = make_tensor(type, direction == Direction::kForward ? y : x, {});
+    p.scalars = scalars;
+    TensorDesc& output = direction == Direction::kForward ? p.y : p.x;
+    if (result) output.type = output.cast = *result;
     convolution::validate(p);
     for (KernelSpec& spec : convolution::programs(device, p, {.math = MathMode::kTf32}, "", true))
       if (!spec.instantiation.empty() && seen.insert(program_name(spec)).second) all.push_back(std::move(spec));
@@ -149,6 +155,14 @@ inline std::vector<KernelSpec> template_programs(const DeviceInfo& device) {
   for (const Direction d : {Direction::kForward, Direction::kBackwardData})
     for (const std::int64_t channels : {64, 256})
       for (const std::int64_t stride : {1, 2}) add(DataType::kHalf, d, 2, channels, 3, stride, true);
+  for (const Scalars scalars : {Scalars::kDefault, Scalars::kScale, Scalars::kBilinear})
+    for (const std::size_t spatial : {1u, 2u, 3u}) {
+      for (const DataType result : {DataType::kInt32, DataType::kFloat, DataType::kInt8})
+        add(DataType::kInt8, Direction::kForward, spatial, 256, 3, 2, false, result, scalars);
+      for (const Direction d : {Direction::kForward, Direction::kBackwardData})
+        for (const DataType result : {DataType::kHalf, DataType::kFloat, DataType::kFloat8E4m3fn})
+          add(DataType::kFloat8E4m3fn, d, spatial, 256, 3, 2, false, result, scalars);
+    }
   return all;
 }
 

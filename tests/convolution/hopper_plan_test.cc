@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <map>
+#include <optional>
 #include <random>
 #include <set>
 
@@ -31,17 +33,24 @@ struct HostKernel final : Kernel {
 /// The product that the text before a program defines (kernels/gpu/wgmma.h).
 emulated::Product product_of(const std::string& text) {
   emulated::Product p{};
-  char type[8] = {};
+  char sum[4] = {}, type[2][8] = {};
   int a = 0, b = 0, depth = 0;
-  const auto name = text.find("m64n"), last = text.find("p, 1, 1");
+  const auto name = text.find("m64n"), last = text.find(", p");
   if (name == text.npos || last == text.npos ||
-      std::sscanf(text.c_str() + name, "m64n%dk%d.f32.%7[a-z0-9]", &p.columns, &depth, type) != 3)
+      std::sscanf(text.c_str() + name, "m64n%dk%d.%3[fs32].%7[a-z0-9].%7[a-z0-9]", &p.columns, &depth, sum, type[0],
+                  type[1]) != 5)
     throw std::runtime_error("a program without a product");
-  p.type = type == std::string("f16")    ? DataType::kHalf
-           : type == std::string("bf16") ? DataType::kBFloat16
-                                         : DataType::kFloat;
-  const bool transposes = std::sscanf(text.c_str() + last, "p, 1, 1, %d, %d", &a, &b) == 2;
-  if (depth != (p.type == DataType::kFloat ? 8 : 16) || transposes == (p.type == DataType::kFloat))
+  const std::map<std::string, DataType> types{{"f16", DataType::kHalf},          {"bf16", DataType::kBFloat16},
+                                              {"tf32", DataType::kFloat},        {"s8", DataType::kInt8},
+                                              {"e4m3", DataType::kFloat8E4m3fn}, {"e5m2", DataType::kFloat8E5m2}};
+  p.a = types.at(type[0]);
+  p.b = types.at(type[1]);
+  const int flags = std::sscanf(text.c_str() + last, ", p, 1, 1, %d, %d", &a, &b);
+  const bool integers = p.a == DataType::kInt8, transposes = size_of(p.a) == 2;
+  if (depth != 32 / static_cast<int>(size_of(p.a)) || (flags == 2) != transposes || integers != (sum[0] == 's') ||
+      (integers ? p.b != p.a || p.columns % 16 != 0 || text.find(", p;") == text.npos
+                : text.find(", p, 1, 1") == text.npos) ||
+      (size_of(p.a) > 1 && p.a != p.b))
     throw std::runtime_error("a product that does not exist");
   p.transpose_a = a != 0;
   p.transpose_b = b != 0;
@@ -61,7 +70,9 @@ class HostHopper final : public ForwardingStream {
   void launch(const Kernel& kernel, const Launch& shape, std::span<const Argument> arguments) override {
     const KernelSpec& spec = static_cast<const HostKernel&>(kernel).spec;
     if (spec.entry == "add_partials") return add_partials(arguments);
-    if (spec.entry == "swap_channels") return swap_channels(arguments);
+    if (spec.entry == "swap_channels")
+      return spec.options.front() == "-DELEMENT=u8" ? swap_channels<std::uint8_t>(arguments)
+                                                    : swap_channels<float>(arguments);
     const auto program = hopper_programs().find(spec.instantiation);
     if (program == hopper_programs().end()) throw std::runtime_error("add to the programs " + spec.instantiation);
     const auto& [run, bytes, threads] = program->second;
@@ -85,10 +96,11 @@ class HostHopper final : public ForwardingStream {
   }
 
   /// swapped(c, t, k) = w(k, t, c).
+  template <class Element>
   void swap_channels(std::span<const Argument> arguments) {
     const Buffer none(nullptr);
-    const auto* const w = static_cast<const float*>(value_of(arguments[0], none).address());
-    auto* const swapped = static_cast<float*>(value_of(arguments[1], none).address());
+    const auto* const w = static_cast<const Element*>(value_of(arguments[0], none).address());
+    auto* const swapped = static_cast<Element*>(value_of(arguments[1], none).address());
     const int outputs = value_of(arguments[2], 0), taps = value_of(arguments[3], 0),
               channels = value_of(arguments[4], 0);
     for (int k = 0; k < outputs; ++k)
@@ -123,8 +135,9 @@ struct Options {
   int units = 2;
   DataType type = DataType::kHalf;
   Epilogue epilogue = {};
-  Sizes x_strides = {}, y_strides = {};  // of views
-  bool planes = false;                   // the output's channels are not innermost
+  Sizes x_strides = {}, y_strides = {};           // of views
+  bool planes = false;                            // the output's channels are not innermost
+  std::optional<DataType> second = {}, out = {};  // types of weights and output that differ from `type`
 };
 
 /// A problem with its tensors and the expected output.
@@ -135,6 +148,7 @@ class Layer {
     shape.channels_last = true;
     shape.type = o.type;
     p_ = problem(d, shape);
+    const auto set_type = [](TensorDesc& t, std::optional<DataType> type) { t.type = t.cast = type.value_or(t.type); };
     if (!o.x_strides.empty()) p_.x = make_tensor(shape.type, shape.x, o.x_strides);
     if (!o.y_strides.empty())
       p_.y = make_tensor(shape.type, Sizes(p_.y.lens.begin(), p_.y.lens.begin() + p_.y.rank), o.y_strides);
@@ -142,6 +156,8 @@ class Layer {
       TensorDesc& output = d == kForward ? p_.y : p_.x;
       output = make_tensor(shape.type, output.sizes(), {});
     }
+    set_type(p_.w, o.second);
+    set_type(d == kForward ? p_.y : p_.x, o.out);
     p_.epilogue = o.epilogue;
     p_.scalars = o.beta != 0 ? Scalars::kBilinear : o.alpha != 1 ? Scalars::kScale : Scalars::kDefault;
     for (const SolverBase* s : solvers(d, DeviceKind::kCuda))
@@ -497,6 +513,57 @@ TEST_F(HopperPlan, Tf32TilesWithHalo) {
   }
 }
 
+// int8 forward: tails of steps and tiles, clusters, one to three dimensions, results as they are, scaled and saturated.
+TEST_F(HopperPlan, Int8) {
+  const Shape tails{.x = {2, 144, 9, 10}, .w = {276, 144, 2, 3}, .pad = {1, 1}};
+  const auto with = [](DataType out, double alpha = 1, double beta = 0, int units = 2) {
+    return Options{.alpha = alpha, .beta = beta, .units = units, .type = DataType::kInt8, .out = out};
+  };
+  EXPECT_EQ(Layer(kForward, tails, with(DataType::kInt32)).check_tiles({1}, {0, 1}),
+            numbers(std::size(cuda::kProductTiles)));
+  EXPECT_FALSE(Layer(kForward, tails, with(DataType::kInt32, 0.5, 2, 132)).check_tiles({2}).empty());
+  Layer(kForward, tails, with(DataType::kInt32, 0.5, 2)).check({1, 1, 0});
+  for (const int tile : {0, 12}) Layer(kForward, tails, with(DataType::kFloat)).check({tile, 1, 0});
+  Layer(kForward, tails, with(DataType::kFloat, 0.3, 1)).check({1, 1, 0});
+  Layer(kForward, tails, with(DataType::kFloat, 0.3, 1, 132)).check({10, 2, 0});
+  const Shape bytes{.x = {2, 144, 9, 10}, .w = {272, 144, 2, 3}, .pad = {1, 1}};  // whole rows of results
+  for (const int tile : {0, 3, 8, 12}) Layer(kForward, bytes, with(DataType::kInt8)).check({tile, 1, 0});
+  for (const int tile : {1, 3}) Layer(kForward, bytes, with(DataType::kInt8, 0.25, 1)).check({tile, 1, 0});
+  Layer(kForward, bytes, with(DataType::kInt8, 0.25)).check({8, 1, 0});
+  Layer(kForward, bytes, with(DataType::kInt8, 0.25, 1, 132)).check({10, 2, 0});
+  for (const Shape& s : {Shape{.x = {3, 48, 101}, .w = {132, 48, 3}, .pad = {1}, .stride = {2}},
+                         Shape{.x = {2, 16, 4, 6, 5}, .w = {84, 16, 2, 3, 3}, .pad = {1, 1, 0}, .stride = {1, 2, 1}}})
+    Layer(kForward, s, with(DataType::kInt32)).check({8, 1, 0});
+}
+
+// Floats of 8 bits in pairs: tails, phases, clusters, one to three dimensions, every type of results.
+TEST_F(HopperPlan, Float8) {
+  constexpr DataType kE4 = DataType::kFloat8E4m3fn, kE5 = DataType::kFloat8E5m2;
+  const Shape tails{.x = {2, 144, 9, 10}, .w = {208, 144, 2, 3}, .pad = {1, 1}},
+      data_tails{.x = {2, 208, 9, 10}, .w = {144, 208, 2, 3}, .pad = {1, 1}},
+      strided{.x = {2, 80, 9, 11}, .w = {144, 80, 3, 3}, .pad = {1, 1}, .stride = {2, 2}, .dilation = {1, 2}};
+  const auto with = [](DataType type, DataType second, DataType out, double alpha = 1, double beta = 0, int units = 2) {
+    return Options{.alpha = alpha, .beta = beta, .units = units, .type = type, .second = second, .out = out};
+  };
+  const std::set<int> fit = {1, 3, 4, 5, 10, 11, 12};
+  const Options mixed = with(kE4, kE5, DataType::kHalf), adds = with(kE5, kE4, DataType::kHalf, 0.5, 2, 132);
+  EXPECT_EQ(Layer(kForward, tails, mixed).check_tiles({1}, {0, 1}), fit);
+  EXPECT_EQ(Layer(kData, data_tails, mixed).check_tiles({1}, {0, 1}), fit);
+  EXPECT_FALSE(Layer(kData, strided, mixed).check_tiles({1}).empty());
+  EXPECT_FALSE(Layer(kForward, tails, adds).check_tiles({2}).empty());
+  EXPECT_FALSE(Layer(kData, data_tails, adds).check_tiles({2}).empty());
+  for (const Direction d : {kForward, kData}) {
+    Layer(d, strided, with(kE5, kE5, DataType::kFloat)).check({1, 1, 0});
+    Layer(d, strided, with(kE4, kE4, kE4)).check({4, 1, 0});
+    Layer(d, strided, with(kE4, kE4, kE5)).check({1, 1, 0});
+    for (const Shape& s : {Shape{.x = {3, 48, 101}, .w = {144, 48, 3}, .pad = {1}, .stride = {2}},
+                           Shape{.x = {2, 16, 4, 6, 5}, .w = {80, 16, 2, 3, 3}, .pad = {1, 1, 0}, .stride = {1, 2, 1}}})
+      Layer(d, s, mixed).check({10, 1, 0});
+  }
+  Layer(kForward, tails, with(kE4, kE4, kE4, 0.25, 1)).check({3, 1, 0});
+  Layer(kForward, tails, with(kE4, kE4, DataType::kFloat, 2, 1)).check({1, 1, 0});
+}
+
 // Whole tiles; shares that begin and end within tiles, more and fewer of them than tiles; parts of tiles.
 TEST_F(HopperPlan, SharesAndPartsOfWeights) {
   const Shape tails{.x = {2, 72, 19, 30}, .w = {136, 72, 2, 1}, .pad = {1, 1}};
@@ -532,7 +599,7 @@ TEST(HopperServes, WhatMapsCanDescribe) {
   };
   for (const Direction d : kDirections) {
     expect(served(d, usual), "");
-    expect(served(d, usual, {.type = DataType::kDouble}), "not a float of 16 or 32 bits");
+    expect(served(d, usual, {.type = DataType::kDouble}), "neither int8 nor a float of 16 or 32 bits or of the OCP");
     expect(served(d, usual, {.type = DataType::kFloat}), d == kWeights ? "gradients of fp32 weights" : "");
     expect(served(d, with([](Shape& s) {
                     s.w = {72, 32, 3, 3};

@@ -22,9 +22,31 @@ void add(Programs& to, const std::string& name) {
 }
 
 template <class Element>
-[[maybe_unused]] constexpr const char* kName = std::is_same_v<Element, sm90::Half>       ? "sm90::Half"
-                                               : std::is_same_v<Element, sm90::Bfloat16> ? "sm90::Bfloat16"
-                                                                                         : "sm90::Tf32";
+[[maybe_unused]] constexpr const char* kName = "sm90::Tf32";
+template <>
+[[maybe_unused]] constexpr const char* kName<sm90::Half> = "sm90::Half";
+template <>
+[[maybe_unused]] constexpr const char* kName<sm90::Bfloat16> = "sm90::Bfloat16";
+template <>
+[[maybe_unused]] constexpr const char* kName<sm90::Int8<sm90::Int32, false>> = "sm90::Int8<sm90::Int32, false>";
+template <>
+[[maybe_unused]] constexpr const char* kName<sm90::Int8<sm90::Int32, true>> = "sm90::Int8<sm90::Int32, true>";
+template <>
+[[maybe_unused]] constexpr const char* kName<sm90::Int8<sm90::Tf32, false>> = "sm90::Int8<sm90::Tf32, false>";
+template <>
+[[maybe_unused]] constexpr const char* kName<sm90::Int8<sm90::Tf32, true>> = "sm90::Int8<sm90::Tf32, true>";
+template <>
+[[maybe_unused]] constexpr const char* kName<sm90::Int8<sm90::Signed8, false>> = "sm90::Int8<sm90::Signed8, false>";
+template <>
+[[maybe_unused]] constexpr const char* kName<sm90::Int8<sm90::Signed8, true>> = "sm90::Int8<sm90::Signed8, true>";
+template <>
+[[maybe_unused]] constexpr const char* kName<sm90::Float8<sm90::Tf32>> = "sm90::Float8<sm90::Tf32>";
+template <>
+[[maybe_unused]] constexpr const char* kName<sm90::Float8<sm90::Half>> = "sm90::Float8<sm90::Half>";
+template <>
+[[maybe_unused]] constexpr const char* kName<sm90::Float8<sm90::Ocp8<false>>> = "sm90::Float8<sm90::Ocp8<false>>";
+template <>
+[[maybe_unused]] constexpr const char* kName<sm90::Float8<sm90::Ocp8<true>>> = "sm90::Float8<sm90::Ocp8<true>>";
 constexpr const char* kAddends[] = {"sm90::kNone", "sm90::kOld", "sm90::kResidual"};
 
 /// The last arguments of the templates of forward and backward data.
@@ -139,6 +161,29 @@ void add_tf32_dimensions(Programs& to) {
   (add_product<Tf32, kSpatial, false, kTiles, 1, Plain, kMany>(to), ...);
 }
 
+/// Forward: results as they are and scaled.
+template <class Result, int... kTiles>
+void add_int8_tiles(Programs& to, std::integer_sequence<int, kTiles...>) {
+  (add_product<sm90::Int8<Result, false>, 2, false, kTiles, 1>(to), ...);
+  (add_product<sm90::Int8<Result, true>, 2, false, kTiles, 2, Old>(to), ...);
+}
+
+/// Forward and backward data.
+template <class Result, int... kTiles>
+void add_float8_tiles(Programs& to, std::integer_sequence<int, kTiles...>) {
+  using Element = sm90::Float8<Result>;
+  (add_product<Element, 2, false, kTiles, 1>(to), ...);
+  (add_product<Element, 2, false, kTiles, 1, Plain, kMany>(to), ...);
+  (add_product<Element, 2, false, kTiles, 2, Old>(to), ...);
+}
+
+template <int kSpatial>
+void add_byte_dimensions(Programs& to) {
+  add_product<sm90::Int8<sm90::Int32, false>, kSpatial, false, 8, 1>(to);
+  add_product<sm90::Float8<sm90::Half>, kSpatial, false, 10, 1>(to);
+  add_product<sm90::Float8<sm90::Half>, kSpatial, false, 10, 1, Plain, kMany>(to);
+}
+
 template <int... kTiles>
 void add_planes(Programs& to) {
   (add_product<Half, 2, false, kTiles, 1, Planes>(to), ...);
@@ -175,6 +220,24 @@ Programs programs() {
   add_product<Tf32, 2, false, 12, 1, Old>(all);
   add_tf32_halos<104, 112, 152, 184, 208, 232>(all);
   add_product<Tf32, 2, false, 12, 1, Old, kMany>(all);
+  constexpr auto kAllTiles = std::make_integer_sequence<int, std::size(kProductTiles)>();
+  add_int8_tiles<sm90::Int32>(all, kAllTiles);
+  add_int8_tiles<Tf32>(all, std::integer_sequence<int, 0, 10, 12>());
+  add_int8_tiles<sm90::Signed8>(all, std::integer_sequence<int, 0, 3, 8, 10, 12>());
+  add_product<sm90::Int8<sm90::Int32, true>, 2, false, 1, 1, Old>(all);
+  add_product<sm90::Int8<Tf32, true>, 2, false, 1, 1, Old>(all);
+  add_product<sm90::Int8<sm90::Signed8, true>, 2, false, 1, 1, Old>(all);
+  add_product<sm90::Int8<sm90::Signed8, true>, 2, false, 3, 1, Old>(all);
+  add_product<sm90::Int8<sm90::Signed8, true>, 2, false, 8, 1>(all);
+  const std::integer_sequence<int, 1, 3, 4, 5, 10, 11, 12> with_sums;
+  add_float8_tiles<Half>(all, with_sums);
+  add_float8_tiles<Tf32>(all, std::integer_sequence<int, 1>());
+  add_float8_tiles<sm90::Ocp8<false>>(all, std::integer_sequence<int, 3, 4>());
+  add_float8_tiles<sm90::Ocp8<true>>(all, std::integer_sequence<int, 1>());
+  add_product<sm90::Float8<sm90::Ocp8<false>>, 2, false, 3, 1, Old>(all);
+  add_product<sm90::Float8<Tf32>, 2, false, 1, 1, Old>(all);
+  add_byte_dimensions<1>(all);
+  add_byte_dimensions<3>(all);
   add_product<Half, 2, false, 12, 1, Old>(all);
   add_product<Half, 2, true, 12, 1, Old>(all);
   add_product<Half, 2, true, 12, 1, Old, kMany>(all);

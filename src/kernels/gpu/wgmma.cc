@@ -8,26 +8,40 @@
 #include <vector>
 
 namespace polymio::kernels {
+namespace {
 
-std::string wgmma(int columns, const char* type, bool transpose_a, bool transpose_b) {
+/// `types`: of sums, a and b, as the instruction has them; `flags`: its last operands.
+std::string text(int columns, int depth, std::string_view types, const std::string& flags) {
   const int count = columns / 2;
+  const bool integers = types.starts_with("s32");
   std::vector<std::string> names, operands;
   for (int i = 0; i < count; ++i) {
     names.push_back(fmt::format("%{}", i));
-    operands.push_back(fmt::format("\"+f\"(d[{}])", i));
+    operands.push_back(fmt::format("\"+{}\"(d[{}])", integers ? "r" : "f", i));
   }
+  return fmt::format(
+      "__device__ __forceinline__ void multiply({} (&d)[{}], unsigned long long a, unsigned long long b, int "
+      "accumulate) {{\n"
+      "  asm volatile(\"{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{}, 0;\\n\"\n"
+      "    \"wgmma.mma_async.sync.aligned.m64n{}k{}.{} {{{}}}, %{}, %{}, p{};\\n}}\"\n"
+      "    : {} : \"l\"(a), \"l\"(b), \"r\"(accumulate));\n"
+      "}}\n",
+      integers ? "int" : "float", count, count + 2, columns, depth, types, fmt::join(names, ", "), count, count + 1,
+      flags, fmt::join(operands, ", "));
+}
+
+}  // namespace
+
+std::string wgmma(int columns, const char* type, bool transpose_a, bool transpose_b) {
   // Operands of TF32 cannot be transposed, and have no parameters that say so.
   const bool tf32 = type == std::string_view("tf32");
   const std::string transposes = tf32 ? "" : fmt::format(", {:d}, {:d}", transpose_a, transpose_b);
-  return fmt::format(
-      "__device__ __forceinline__ void multiply(float (&d)[{0}], unsigned long long a, unsigned long long b, int "
-      "accumulate) {{\n"
-      "  asm volatile(\"{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{3}, 0;\\n\"\n"
-      "    \"wgmma.mma_async.sync.aligned.m64n{4}k{5}.f32.{6}.{6} {{{7}}}, %{1}, %{2}, p, 1, 1{8};\\n}}\"\n"
-      "    : {9} : \"l\"(a), \"l\"(b), \"r\"(accumulate));\n"
-      "}}\n",
-      count, count, count + 1, count + 2, columns, tf32 ? 8 : 16, type, fmt::join(names, ", "), transposes,
-      fmt::join(operands, ", "));
+  return text(columns, tf32 ? 8 : 16, fmt::format("f32.{0}.{0}", type), ", 1, 1" + transposes);
+}
+
+std::string wgmma_of_bytes(int columns, const char* type_a, const char* type_b) {
+  const bool integers = type_a == std::string_view("s8");
+  return text(columns, 32, fmt::format("{}.{}.{}", integers ? "s32" : "f32", type_a, type_b), integers ? "" : ", 1, 1");
 }
 
 }  // namespace polymio::kernels

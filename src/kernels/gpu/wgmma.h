@@ -11,4 +11,8 @@ namespace polymio::kernels {
 /// `columns` is a multiple of 8, at most 256.
 std::string wgmma(int columns, const char* type, bool transpose_a, bool transpose_b);
 
+/// The same of operands of 8 bits, of depth 32, none transposed: "e4m3" or "e5m2" each with sums of fp32, or both "s8"
+/// with sums of int (int (&d)[columns / 2]), `columns` a multiple of 16.
+std::string wgmma_of_bytes(int columns, const char* type_a, const char* type_b);
+
 }  // namespace polymio::kernels

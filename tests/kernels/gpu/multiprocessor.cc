@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <vector>
@@ -23,7 +24,7 @@ namespace {
 
 constexpr std::uint32_t kSharedBase = 1024;
 constexpr unsigned kWarp = 32, kWarpgroup = 128;
-constexpr int kRows = 64, kMostDepth = 16;  // of a product
+constexpr int kRows = 64, kMostDepth = 32;  // of a product
 
 template <class... T>
 void require(bool condition, fmt::format_string<T...> text, T&&... values) {
@@ -185,27 +186,33 @@ void join(Group& group, int threads) {
 }
 
 /// Elements of 32 bytes.
-int depth_of_product() { return machine.product.type == DataType::kFloat ? 8 : 16; }
+int depth_of_product() { return 32 / static_cast<int>(size_of(machine.product.a)); }
 
-/// A piece of 16 bytes: 8 elements of 16 bits or 4 of fp32.
-void read_piece(float* to, std::int64_t step, std::uint32_t address) {
-  if (machine.product.type == DataType::kFloat) {
+/// The numbers of all codes of a type of 8 or 16 bits.
+const float* numbers_of(DataType t) {
+  if (t == DataType::kFloat) return nullptr;
+  static std::map<DataType, std::vector<float>> tables;
+  std::vector<float>& table = tables[t];
+  for (std::uint32_t bits = static_cast<std::uint32_t>(table.size()); bits < 1u << 8 * size_of(t); ++bits)
+    table.push_back(static_cast<float>(dtype::load(t, &bits, 0)));
+  return table.data();
+}
+
+/// A piece of 16 bytes, of fp32 without `numbers`.
+void read_piece(float* to, std::int64_t step, std::uint32_t address, int size, const float* numbers) {
+  if (numbers == nullptr) {
     const float4 v = read_shared<float4>(address);
     const float values[] = {v.x, v.y, v.z, v.w};
     for (int i = 0; i < 4; ++i) to[i * step] = values[i];
     return;
   }
-  static const auto kTables = [] {
-    std::array<std::vector<float>, 2> tables;
-    for (std::uint32_t bits = 0; bits < 1 << 16; ++bits)
-      for (const DataType t : {DataType::kHalf, DataType::kBFloat16})
-        tables[t == DataType::kHalf ? 0 : 1].push_back(static_cast<float>(dtype::load(t, &bits, 0)));
-    return tables;
-  }();
-  const float* const values = kTables[machine.product.type == DataType::kHalf ? 0 : 1].data();
-  std::uint16_t piece[8];
+  unsigned char piece[16];
   std::memcpy(piece, at_shared(address, sizeof piece), sizeof piece);
-  for (int i = 0; i < 8; ++i) to[i * step] = values[piece[i]];
+  if (size == 1) {
+    for (int i = 0; i < 16; ++i) to[i * step] = numbers[piece[i]];
+    return;
+  }
+  for (int i = 0; i < 8; ++i) to[i * step] = numbers[piece[2 * i] | piece[2 * i + 1] << 8];
 }
 
 std::uint32_t swizzled(std::uint32_t address, int bytes) {
@@ -215,7 +222,7 @@ std::uint32_t swizzled(std::uint32_t address, int bytes) {
 
 /// An operand of `size` rows of a or columns of b: to[i * step + k * depth_step].
 void read_operand(float* to, std::int64_t step, std::int64_t depth_step, std::uint64_t descriptor, int size,
-                  bool transposed) {
+                  DataType type, bool transposed) {
   const auto field = [&](int bit) { return static_cast<std::uint32_t>(descriptor >> bit & 0x3fff) << 4; };
   const std::uint32_t start = field(0), box = field(16), eight = field(32);
   const int swizzle = descriptor >> 62 == 2 ? 64 : 128;
@@ -223,19 +230,21 @@ void read_operand(float* to, std::int64_t step, std::int64_t depth_step, std::ui
           "operand {:#x}: only a swizzle of 128 bytes, or of 64 if it is not transposed, is emulated", descriptor);
   const auto rest = [&](int i) { return static_cast<std::uint32_t>(i % 8 * swizzle); };
   const auto group = [](int i) { return static_cast<std::uint32_t>(i / 8); };
-  const int depth = depth_of_product(), piece = depth / 2;
+  const int depth = depth_of_product(), piece = depth / 2, bytes = static_cast<int>(size_of(type));
+  const float* const numbers = numbers_of(type);
   if (transposed) {
-    require(depth == kMostDepth, "a transposed operand of fp32");
+    require(bytes == 2, "a transposed operand of {}", name_of(type));
     for (int i = 0; i < size; i += 8)
       for (int k = 0; k < depth; ++k) {
         const std::uint32_t at = group(i) % 8 * 16 + group(i) / 8 * box + rest(k) + group(k) * eight;
-        read_piece(to + i * step + k * depth_step, step, swizzled(start + at, swizzle));
+        read_piece(to + i * step + k * depth_step, step, swizzled(start + at, swizzle), bytes, numbers);
       }
   } else {
     for (int i = 0; i < size; ++i)
       for (int k = 0; k < depth; k += piece)
         read_piece(to + i * step + k * depth_step, depth_step,
-                   swizzled(start + rest(i) + group(i) * eight + static_cast<std::uint32_t>(k / piece) * 16, swizzle));
+                   swizzled(start + rest(i) + group(i) * eight + static_cast<std::uint32_t>(k / piece) * 16, swizzle),
+                   bytes, numbers);
   }
 }
 
@@ -245,8 +254,8 @@ void multiply_operands(Warpgroup& w) {
   constexpr int kMost = 256;
   const Product& p = machine.product;
   alignas(16) static float a[kRows][kMostDepth], b[kMostDepth][kMost];
-  read_operand(a[0], kMostDepth, 1, w.a, kRows, p.transpose_a);
-  read_operand(b[0], 1, kMost, w.b, p.columns, p.transpose_b);
+  read_operand(a[0], kMostDepth, 1, w.a, kRows, p.a, p.transpose_a);
+  read_operand(b[0], 1, kMost, w.b, p.columns, p.b, p.transpose_b);
   w.sums.assign(static_cast<std::size_t>(kRows * p.columns), 0);
   const int quads = p.columns / 4;
   for (int k = 0; k < depth_of_product(); ++k) {
@@ -270,7 +279,8 @@ const TensorMapSpec& spec_of(const TensorMap& map) {
 }
 
 int element_bytes(const TensorMapSpec& s) {
-  return s.element == TensorMapSpec::Element::kFloat16 || s.element == TensorMapSpec::Element::kBfloat16 ? 2 : 4;
+  using enum TensorMapSpec::Element;
+  return s.element == kBytes ? 1 : s.element == kFloat16 || s.element == kBfloat16 ? 2 : 4;
 }
 
 /// A row of a box, of the channels from `channel` on. `coordinate` is that of the other dimensions.
@@ -393,7 +403,6 @@ TensorMap tensor_map(const TensorMapSpec& s, const void* tensor) {
   const auto address = reinterpret_cast<std::uintptr_t>(tensor);
   require(address % 16 == 0, "a tensor that is not aligned to 16 bytes");
   require(s.rank >= (s.im2col ? 3 : 1) && s.rank <= 5, "rank {}", s.rank);
-  require(s.element != TensorMapSpec::Element::kBytes, "bytes are not emulated");
   require(s.box[0] * element_bytes(s) <= s.swizzle, "a box of {} channels, swizzled by {} bytes", s.box[0], s.swizzle);
   for (int i = 0; i < s.rank; ++i) {
     const auto d = static_cast<std::size_t>(i);

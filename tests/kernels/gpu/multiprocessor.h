@@ -60,7 +60,7 @@ namespace polymio::emulated {
 
 /// A matrix product of a program: 64 x columns. Transposed operands are contiguous along rows of a or columns of b.
 struct Product {
-  DataType type;
+  DataType a, b;
   int columns;
   bool transpose_a, transpose_b;
 };

@@ -28,6 +28,13 @@ DEVICE float finish(const ConvScalars& s, float sum, float scale, float bias, fl
   return v;
 }
 
+/// alpha * sum + beta * old, of integers.
+template <Addend kAddend, class Value>
+DEVICE double scaled(const ConvScalars& s, int sum, Value old) {
+  const double v = s.exact_alpha * sum;
+  return kAddend == kOld ? v + s.exact_beta * old : v;
+}
+
 /// Biases are elements, or fp32 beside a scale.
 template <class Element, bool kScale>
 DEVICE float bias_of(const void* bias, int channel) {

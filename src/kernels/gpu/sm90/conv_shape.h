@@ -26,6 +26,7 @@ struct ConvPhase {
 /// Of the convolution, and the parameters of the activation (sm90/conv_epilogue.cuh).
 struct ConvScalars {
   float alpha, beta, residual_alpha, act_alpha, act_beta, act_gamma;
+  double exact_alpha, exact_beta;  // for integers
 };
 
 /// Sizes and scalars of ConvProduct. A step of the product is a tap and 64 channels.

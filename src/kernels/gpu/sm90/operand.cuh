@@ -20,4 +20,29 @@ DEVICE u64 operand(u32 shared, u32 box = 16) {
   return ((shared & kOfBlock) >> 4) | u64(box >> 4) << 16 | (kEightRows >> 4) << 32 | kSwizzle;
 }
 
+/// Operands of kBytes whose sums are fp32.
+template <int kBytes>
+struct Operands {
+  using Sum = float;
+  static constexpr int kOperandBytes = kBytes;
+  static constexpr bool kAddsSteps = false;
+};
+
+/// Floats of 8 bits (e4m3 or e5m2, which multiply() knows) with another type of results. The matrix unit's sums have
+/// about 14 bits, so that those of every step are added to sums of fp32.
+template <class Result>
+struct Float8 : Result {
+  using Sum = float;
+  static constexpr int kOperandBytes = 1;
+  static constexpr bool kAddsSteps = true;
+};
+
+/// Integers, likewise. kScales: the sums are multiplied by alpha and beta times the old result is added.
+template <class Result, bool kScales>
+struct Int8 : Result {
+  using Sum = int;
+  static constexpr int kOperandBytes = 1;
+  static constexpr bool kAddsSteps = false, kScaled = kScales;
+};
+
 }  // namespace sm90

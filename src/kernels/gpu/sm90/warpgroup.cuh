@@ -56,6 +56,12 @@ DEVICE void store_matrices_transposed(u32 shared, const u32 (&m)[4]) {
                : "memory");
 }
 
+DEVICE void store_shared(u32 address, unsigned short v) {
+  asm volatile("st.shared.b16 [%0], %1;" ::"r"(address), "h"(v) : "memory");
+}
+DEVICE void store_shared(u32 address, uint2 v) {
+  asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(address), "r"(v.x), "r"(v.y) : "memory");
+}
 DEVICE void store_shared(u32 address, float v) {
   asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(v) : "memory");
 }
@@ -113,10 +119,11 @@ DEVICE u32 load_acquired(const u32* flag) {
   return v;
 }
 
-/// Elements of tensors, in pairs: floats of 16 bits, and fp32, whose products are of TF32.
-struct Half {
+/// Elements of tensors, in pairs: floats of 16 bits, and fp32, whose products are of TF32. Others are only results.
+struct Half : Operands<2> {
   using Stored = unsigned short;
   using Pair = u32;
+  using Value = float;
   static DEVICE u32 pack(float low, float high) {
     u32 v;
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(high), "f"(low));
@@ -130,9 +137,10 @@ struct Half {
     return v;
   }
 };
-struct Bfloat16 {
+struct Bfloat16 : Operands<2> {
   using Stored = unsigned short;
   using Pair = u32;
+  using Value = float;
   static DEVICE u32 pack(float low, float high) {
     u32 v;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(high), "f"(low));
@@ -143,14 +151,87 @@ struct Bfloat16 {
   static DEVICE float of(unsigned short bits) { return __uint_as_float(u32(bits) << 16); }
 };
 
-struct Tf32 {
+struct Tf32 : Operands<4> {
   using Stored = float;
   using Pair = float2;
-  static DEVICE float2 pack(float low, float high) { return make_float2(low, high); }
+  using Value = float;
+  template <class T>
+  static DEVICE float2 pack(T low, T high) {
+    return make_float2(float(low), float(high));
+  }
   static DEVICE float low(float2 v) { return v.x; }
   static DEVICE float high(float2 v) { return v.y; }
   static DEVICE float of(float v) { return v; }
 };
+
+struct Int32 {
+  using Stored = int;
+  using Pair = uint2;
+  using Value = int;
+  static DEVICE u32 bits(int v) { return u32(v); }
+  static DEVICE u32 bits(double v) { return v == v ? u32(__double2int_rn(v)) : 0; }
+  template <class T>
+  static DEVICE uint2 pack(T low, T high) {
+    return make_uint2(bits(low), bits(high));
+  }
+  static DEVICE int low(uint2 v) { return int(v.x); }
+  static DEVICE int high(uint2 v) { return int(v.y); }
+};
+
+/// Results saturate.
+struct Signed8 {
+  using Stored = signed char;
+  using Pair = unsigned short;
+  using Value = int;
+  static DEVICE u32 bits(int v) { return u32(max(-128, min(127, v))) & 0xff; }
+  static DEVICE u32 bits(double v) { return bits(int(Int32::bits(v))); }
+  template <class T>
+  static DEVICE Pair pack(T low, T high) {
+    return Pair(bits(low) | bits(high) << 8);
+  }
+  static DEVICE int low(Pair v) { return (signed char)v; }
+  static DEVICE int high(Pair v) { return (signed char)(v >> 8); }
+};
+
+/// kE5m2: e5m2, else e4m3fn.
+template <bool kE5m2>
+struct Ocp8 {
+  using Stored = unsigned char;
+  using Pair = unsigned short;
+  using Value = float;
+  static DEVICE Pair pack(float low, float high) {
+    Pair v;
+    if constexpr (kE5m2)
+      asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(v) : "f"(high), "f"(low));
+    else
+      asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(v) : "f"(high), "f"(low));
+    return v;
+  }
+  static DEVICE u32 halves(Pair v) {
+    u32 h;
+    if constexpr (kE5m2)
+      asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(h) : "h"(v));
+    else
+      asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(h) : "h"(v));
+    return h;
+  }
+  static DEVICE float low(Pair v) { return Half::low(halves(v)); }
+  static DEVICE float high(Pair v) { return Half::high(halves(v)); }
+};
+
+/// Sums as bits.
+DEVICE u32 bits_of(float v) { return __float_as_uint(v); }
+DEVICE u32 bits_of(int v) { return u32(v); }
+template <class Sum>
+DEVICE Sum sum_of(u32 bits);
+template <>
+DEVICE float sum_of(u32 bits) {
+  return __uint_as_float(bits);
+}
+template <>
+DEVICE int sum_of(u32 bits) {
+  return int(bits);
+}
 
 /// Blocks of a cluster.
 DEVICE u32 cluster_rank() {
@@ -163,15 +244,15 @@ DEVICE void meet_cluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 /// Reads shared memory of block `rank` of the cluster, at the address of this block's own.
-DEVICE float4 load_of_block(u32 shared, u32 rank) {
-  float4 v;
+DEVICE uint4 load_of_block(u32 shared, u32 rank) {
+  uint4 v;
   asm volatile(
       "{\n"
       ".reg .b32 there;\n"
       "mapa.shared::cluster.u32 there, %4, %5;\n"
-      "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there];\n"
+      "ld.shared::cluster.v4.b32 {%0, %1, %2, %3}, [there];\n"
       "}"
-      : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+      : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
       : "r"(shared), "r"(rank)
       : "memory");
   return v;

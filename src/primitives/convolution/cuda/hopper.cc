@@ -1,6 +1,7 @@
 // ConvHopper: convolutions of channels-last tensors on the matrix units of NVIDIA's sm90: of 16 bits in three
-// directions, of fp32 with products in TF32 in two. Pixels are gathered by the copy engine: no im2col matrix, and
-// workspace only for partial gradients of the weights and for weights with swapped channels.
+// directions, of 8-bit floats and of fp32 with products in TF32 in two, of int8 forward. Pixels are gathered by the
+// copy engine: no im2col matrix, and workspace only for partial gradients of the weights and for weights with swapped
+// channels.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
@@ -51,16 +52,45 @@ struct WeightsArguments {
   void *dw, *partials, *sums, *done;
 };
 
-const char* element_of(DataType t) {
-  return t == DataType::kHalf ? "sm90::Half" : t == DataType::kBFloat16 ? "sm90::Bfloat16" : "sm90::Tf32";
+std::string element_of(DataType t) {
+  switch (t) {
+    case DataType::kHalf: return "sm90::Half";
+    case DataType::kBFloat16: return "sm90::Bfloat16";
+    case DataType::kInt32: return "sm90::Int32";
+    case DataType::kInt8: return "sm90::Signed8";
+    case DataType::kFloat8E4m3fn: return "sm90::Ocp8<false>";
+    case DataType::kFloat8E5m2: return "sm90::Ocp8<true>";
+    default: return "sm90::Tf32";
+  }
 }
-const char* wgmma_type(DataType t) { return t == DataType::kHalf ? "f16" : t == DataType::kBFloat16 ? "bf16" : "tf32"; }
+/// Of forward and backward data.
+std::string element_of(const Problem& p) {
+  const std::string result = element_of(p.output().type);
+  if (p.w.type == DataType::kInt8) return fmt::format("sm90::Int8<{}, {}>", result, p.scalars != Scalars::kDefault);
+  return is_fp8(p.w.type) ? fmt::format("sm90::Float8<{}>", result) : result;
+}
+
+const char* wgmma_type(DataType t) {
+  switch (t) {
+    case DataType::kHalf: return "f16";
+    case DataType::kBFloat16: return "bf16";
+    case DataType::kInt8: return "s8";
+    case DataType::kFloat8E4m3fn: return "e4m3";
+    case DataType::kFloat8E5m2: return "e5m2";
+    default: return "tf32";
+  }
+}
 
 kernels::ConvScalars scalars_of(const Problem::Args& a) {
   const auto narrow = [](double v) { return static_cast<float>(v); };
-  return {narrow(a.alpha),           narrow(a.beta),
-          narrow(a.residual_alpha),  narrow(a.activation_alpha),
-          narrow(a.activation_beta), narrow(a.activation_gamma)};
+  return {narrow(a.alpha),
+          narrow(a.beta),
+          narrow(a.residual_alpha),
+          narrow(a.activation_alpha),
+          narrow(a.activation_beta),
+          narrow(a.activation_gamma),
+          a.alpha,
+          a.beta};
 }
 
 /// The arguments of ConvHaloWeights.
@@ -86,7 +116,9 @@ class Hopper final : public GpuSolver<Problem> {
   }
 
   ErrorClass error_class(const Problem& p) const override {
-    return p.x.type == DataType::kFloat ? ErrorClass::kReduced : ErrorClass::kAccurate;
+    return p.w.type == DataType::kInt8 ? ErrorClass::kExact
+           : size_of(p.w.type) == 2    ? ErrorClass::kAccurate
+                                       : ErrorClass::kReduced;
   }
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     return cuda::hopper_estimate(d, p, point);
@@ -99,7 +131,7 @@ class Hopper final : public GpuSolver<Problem> {
 
   std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     if (direction_ != Direction::kBackwardWeights)
-      return cuda::hopper_swaps_weights(p) ? gpu::sum_bytes(p.w.count()) : 0;
+      return cuda::hopper_swaps_weights(p) ? gpu::sum_bytes(static_cast<std::int64_t>(p.w.bytes()) / 4) : 0;
     if (cuda::hopper_has_halo(p, point)) {
       const int parts = cuda::hopper_halo_weights(d, p).shape.parts;
       return parts == 1 ? 0 : gpu::sum_bytes(parts * p.w.count());
@@ -146,14 +178,16 @@ class Hopper final : public GpuSolver<Problem> {
       const HopperProduct plan = cuda::hopper_product(d, p, point);
       const auto& tile = plan.tile;
       spec = {"primitives/convolution/cuda/hopper.cu", "conv_product", {}};
-      spec.generated = kernels::wgmma(tile.columns, wgmma_type(p.x.type), false, transposed);
-      spec.instantiation =
-          fmt::format("sm90::ConvProduct<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}>", element_of(p.x.type), p.spatial(),
-                      transposed, tile.row_blocks, tile.columns, tile.stages, tile.apart, plan.split, epilogue(p),
-                      plan.one_phase ? 1 : HopperProduct::kMaxPhases);
+      spec.generated = size_of(p.w.type) == 1 ? kernels::wgmma_of_bytes(tile.columns, wgmma_type(p.first_input().type),
+                                                                        wgmma_type(p.w.type))
+                                              : kernels::wgmma(tile.columns, wgmma_type(p.w.type), false, transposed);
+      spec.instantiation = fmt::format("sm90::ConvProduct<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}>", element_of(p),
+                                       p.spatial(), transposed, tile.row_blocks, tile.columns, tile.stages, tile.apart,
+                                       plan.split, epilogue(p), plan.one_phase ? 1 : HopperProduct::kMaxPhases);
     }
     if (!cuda::hopper_swaps_weights(p)) return {spec};
-    return {spec, {"primitives/convolution/cuda/swap_channels.cl", "swap_channels", {}}};
+    const char* const element = size_of(p.w.type) == 1 ? "-DELEMENT=u8" : "-DELEMENT=u32";
+    return {spec, {"primitives/convolution/cuda/swap_channels.cl", "swap_channels", {element}}};
   }
 
   static std::vector<KernelSpec> weights_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
@@ -197,7 +231,7 @@ class Hopper final : public GpuSolver<Problem> {
                            const Kernels& built) const {
     const auto& tile = plan.tile;
     const bool data = direction_ == Direction::kBackwardData;
-    const auto size = static_cast<int>(size_of(p.x.type));
+    const auto size = static_cast<int>(size_of(p.output().type));
     const std::size_t per_channel = (p.epilogue.bias ? 1 : 0) + (p.epilogue.scale ? 1 : 0);
     Launch shape = launch_shape(
         kThreads, plan.split > 1 ? plan.shape.tiles * plan.split : std::min<std::int64_t>(plan.shape.tiles, d.units));
@@ -216,8 +250,9 @@ class Hopper final : public GpuSolver<Problem> {
       for (std::size_t i = 0; i < plan.phases.size(); ++i) {
         arguments.src[i] = stream.tensor_map(plan.src[i], data ? a.y : a.x);
         if (!planes)
-          arguments.dst[i] = stream.tensor_map(
-              plan.dst[i], static_cast<char*>(dst) + plan.dst_at[i] * static_cast<std::int64_t>(size_of(p.x.type)));
+          arguments.dst[i] =
+              stream.tensor_map(plan.dst[i], static_cast<char*>(dst) +
+                                                 plan.dst_at[i] * static_cast<std::int64_t>(size_of(p.output().type)));
         arguments.phase[i] = plan.phases[i];
       }
       arguments.shape = plan.shape;

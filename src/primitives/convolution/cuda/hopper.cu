@@ -18,6 +18,8 @@ struct ConvProduct {
   static constexpr int kThreads = 384, kResident = 1;
   using Stored = typename Element::Stored;
   using Pair = typename Element::Pair;
+  using Sum = typename Element::Sum;
+  using Value = typename Element::Value;
 
   struct Arguments {
     TensorMap weights, residual, src[kMaxPhases], dst[kMaxPhases];
@@ -30,21 +32,24 @@ struct ConvProduct {
   };
 
  private:
-  static constexpr int kSize = sizeof(Stored);
-  static constexpr int kConsumers = 2, kDepth = kRowBytes / kSize, kAccumulators = kColumns / 2;
+  static constexpr int kSize = sizeof(Stored);  // of results
+  static constexpr int kConsumers = 2, kDepth = kRowBytes / Element::kOperandBytes, kAccumulators = kColumns / 2;
   static constexpr int kTileRows = 64 * kRowBlocks * (kPingPong ? 1 : kConsumers);
   static constexpr int kBoxes = (kColumns + 63) / 64;  // of transposed weights, 64 columns each
   static constexpr u32 kPixelBytes = kTileRows * kRowBytes;
   static constexpr u32 kWeightBytes = (kTransposed ? 64 * kBoxes : kColumns) * kRowBytes;
   static constexpr u32 kStageBytes = kPixelBytes + kWeightBytes, kBoxBytes = kDepth * kRowBytes;
   // A slab is what one store writes: 64 rows of kSlabColumns.
-  static constexpr int kSlabColumns = kColumns % kDepth == 0 ? kDepth : 32, kSlabs = kColumns / kSlabColumns;
-  static constexpr u32 kSlabRow = kSlabColumns * kSize, kSlabBytes = 64 * kSlabRow;
+  static constexpr u32 kSlabRow = kColumns * kSize % 128 == 0 ? 128 : kColumns * kSize % 64 == 0 ? 64 : 32;
+  static constexpr u32 kSlabBytes = 64 * kSlabRow;
+  static constexpr int kSlabColumns = kSlabRow / kSize, kSlabs = kColumns / kSlabColumns;
   static constexpr int kSlabBuffers = kSplit > 1 ? 0 : 2;  // of each consumer
   static constexpr int kPerChannel = (kBias ? 1 : 0) + (kScale ? 1 : 0);
+  static constexpr bool kIntegers = Sum(0.5f) == 0;
+  static_assert(!kIntegers || (kAddend != kResidual && !kBias && !kScale && kActivation == 0));
   static constexpr bool kLoadsAddend = kAddend != kNone && kSplit == 1;
   static_assert(!kPlanes || (kAddend == kNone && kSize == 2));
-  static_assert(!kTransposed || kSize == 2);
+  static_assert(!kTransposed || Element::kOperandBytes == 2);
   enum Meeting { kStore = 1, kTurn = 3, kBoth = 5 };  // numbers of barriers; the first two have one per consumer
 
   // The ring, slabs, per-channel parameters, barriers.
@@ -190,12 +195,16 @@ struct ConvProduct {
     }
   }
 
-  using Sums = float[kRowBlocks][kAccumulators];
+  using Sums = Sum[kRowBlocks][kAccumulators];
+
+  /// The operands of a consumer in the first stage.
+  static DEVICE u64 first_pixels(int consumer) {
+    return operand(shared_address(shared()) + (kPingPong ? 0 : consumer * 64 * kRowBlocks * kRowBytes));
+  }
+  static DEVICE u64 first_weights() { return operand(shared_address(shared()) + kPixelBytes, kBoxBytes); }
 
   static DEVICE void multiply_tile(Sums& d, int consumer, int steps, RingPosition<kStages>& at) {
-    const u32 base = shared_address(shared());
-    const u64 a0 = operand(base + (kPingPong ? 0 : consumer * 64 * kRowBlocks * kRowBytes));
-    const u64 b0 = operand(base + kPixelBytes, kBoxBytes);
+    const u64 a0 = first_pixels(consumer), b0 = first_weights();
     // A product takes 32 bytes of the depth; 2: the next ones.
     constexpr u64 kNextDepth = kTransposed ? 16 * kRowBytes / 16 : 2;  // of b
     const bool first_lane = threadIdx.x % 32 == 0;
@@ -219,6 +228,32 @@ struct ConvProduct {
     if (first_lane) empty(before).arrive();
   }
 
+  /// The same, with the sums of each step added to others. The other consumer multiplies while this one adds.
+  static DEVICE void multiply_steps(Sums& d, int consumer, int steps, RingPosition<kStages>& at) {
+    const u64 a0 = first_pixels(consumer), b0 = first_weights();
+    UNROLL
+    for (int b = 0; b < kRowBlocks; ++b) UNROLL
+    for (int e = 0; e < kAccumulators; ++e) d[b][e] = 0;
+    NO_UNROLL
+    for (int i = 0; i < steps; ++i) {
+      full(at.slot).wait(at.parity);
+      const u64 da = a0 + at.slot * (kStageBytes / 16), db = b0 + at.slot * (kStageBytes / 16);
+      UNROLL
+      for (int b = 0; b < kRowBlocks; ++b) {
+        Sum sums[kAccumulators];
+        begin_products();
+        UNROLL
+        for (int k = 0; k < kRowBytes / 32; ++k) multiply(sums, da + b * (64 * kRowBytes / 16) + 2 * k, db + 2 * k, k);
+        commit_products();
+        wait_for_products<0>();
+        if (b + 1 == kRowBlocks && threadIdx.x % 32 == 0) empty(at.slot).arrive();
+        UNROLL
+        for (int e = 0; e < kAccumulators; ++e) d[b][e] += sums[e];
+      }
+      at.advance();
+    }
+  }
+
   /// Of the columns of a tile, in shared memory: the biases and then the scales.
   static DEVICE float* parameters(int consumer) {
     return reinterpret_cast<float*>(shared() + kParametersAt) + consumer * kPerChannel * kColumns;
@@ -235,10 +270,17 @@ struct ConvProduct {
   }
 
   /// The result of a sum at column `column` of the tile.
-  static DEVICE float result(const Arguments& a, const float* parameters, int column, float sum, float added) {
-    const float bias = kBias ? parameters[column] : 0.0f;
-    const float scale = kScale ? parameters[(kBias ? kColumns : 0) + column] : 1.0f;
-    return finish<kAddend, kBias, kScale, kActivation>(a.shape.scalars, sum, scale, bias, added);
+  static DEVICE auto result(const Arguments& a, const float* parameters, int column, Sum sum, Value added) {
+    if constexpr (kIntegers) {
+      if constexpr (Element::kScaled)
+        return scaled<kAddend>(a.shape.scalars, sum, added);
+      else
+        return sum;
+    } else {
+      const float bias = kBias ? parameters[column] : 0.0f;
+      const float scale = kScale ? parameters[(kBias ? kColumns : 0) + column] : 1.0f;
+      return finish<kAddend, kBias, kScale, kActivation>(a.shape.scalars, sum, scale, bias, added);
+    }
   }
 
   /// The pixels of 64 rows that a thread stores to planes, from slabs of channels x pixels: units of 8, 4 or 1.
@@ -323,7 +365,7 @@ struct ConvProduct {
         }
         UNROLL
         for (int u = 0; u < kSlabColumns / 16; ++u) {
-          const float* const sums = &d[b][(column + 16 * u) / 2];
+          const Sum* const sums = &d[b][(column + 16 * u) / 2];
           Pair packed[4];
           // Of this thread's elements of matrix m.
           const auto place = [&](int m) {
@@ -339,7 +381,7 @@ struct ConvProduct {
                                       result(a, per_channel, c + 1, sums[2 * m + 1], Element::high(added)));
           }
           if constexpr (kLoadsAddend) __syncwarp();
-          if constexpr (kSize == 4) {
+          if constexpr (kSize != 2) {
             UNROLL
             for (int m = 0; m < 4; ++m) store_shared(place(m), packed[m]);
           } else if constexpr (kPlanes) {  // rows are channels, of 64 pixels
@@ -368,11 +410,11 @@ struct ConvProduct {
     constexpr int kQuads = kRowBlocks * kAccumulators / 4, kShare = kQuads / kSplit;
     static_assert(kQuads % kSplit == 0 && kQuads * kConsumers * 128 * 16 <= kStages * kStageBytes);
     meet(kBoth, kConsumers * 128);  // no product of either consumer reads the ring
-    float4* const mine = reinterpret_cast<float4*>(shared()) + consumer * kQuads * 128 + thread;
+    uint4* const mine = reinterpret_cast<uint4*>(shared()) + consumer * kQuads * 128 + thread;
     UNROLL
     for (int q = 0; q < kQuads; ++q) {
-      const float* const sums = &d[q / (kAccumulators / 4)][q % (kAccumulators / 4) * 4];
-      mine[q * 128] = make_float4(sums[0], sums[1], sums[2], sums[3]);
+      const Sum* const sums = &d[q / (kAccumulators / 4)][q % (kAccumulators / 4) * 4];
+      mine[q * 128] = make_uint4(bits_of(sums[0]), bits_of(sums[1]), bits_of(sums[2]), bits_of(sums[3]));
     }
     meet_cluster();
     const float* const per_channel = parameters(consumer);
@@ -381,11 +423,13 @@ struct ConvProduct {
       const int q = rank * kShare + i, b = q / (kAccumulators / 4),
                 column = q % (kAccumulators / 4) * 8 + 2 * (lane % 4);
       const u32 at = shared_address(mine + q * 128);
-      float4 sum = load_of_block(at, 0);
+      Sum sums[4] = {};
       UNROLL
-      for (int r = 1; r < kSplit; ++r) {
-        const float4 v = load_of_block(at, r);
-        sum = make_float4(sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w);
+      for (int r = 0; r < kSplit; ++r) {
+        const uint4 v = load_of_block(at, r);
+        const Sum part[] = {sum_of<Sum>(v.x), sum_of<Sum>(v.y), sum_of<Sum>(v.z), sum_of<Sum>(v.w)};
+        UNROLL
+        for (int e = 0; e < 4; ++e) sums[e] = r == 0 ? part[e] : sums[e] + part[e];
       }
       const int c = t.column * kColumns + column;
       UNROLL
@@ -400,8 +444,8 @@ struct ConvProduct {
         Pair added = {};
         if constexpr (kAddend != kNone)
           added = *reinterpret_cast<const Pair*>((kAddend == kOld ? a.dst_data : a.residual_data) + place);
-        const Pair pair = Element::pack(result(a, per_channel, column, h ? sum.z : sum.x, Element::low(added)),
-                                        result(a, per_channel, column + 1, h ? sum.w : sum.y, Element::high(added)));
+        const Pair pair = Element::pack(result(a, per_channel, column, sums[2 * h], Element::low(added)),
+                                        result(a, per_channel, column + 1, sums[2 * h + 1], Element::high(added)));
         if constexpr (kPlanes) {
           a.dst_data[place] = u16(pair);
           a.dst_data[place + a.shape.dst_channel] = u16(pair >> 16);
@@ -428,7 +472,10 @@ struct ConvProduct {
       Sums d;
       load_parameters(a, consumer, t.column * kColumns);
       if (kPingPong && turn > 0) meet(kTurn + consumer, 256);
-      multiply_tile(d, consumer, steps, at);
+      if constexpr (Element::kAddsSteps)
+        multiply_steps(d, consumer, steps, at);
+      else
+        multiply_tile(d, consumer, steps, at);
       if (kPingPong && index + stride < a.shape.tiles) signal(kTurn + 1 - consumer, 256);
       if constexpr (kSplit > 1)
         add_and_store(a, t, consumer, d, rank);

@@ -27,7 +27,7 @@ double memory_us(const DeviceInfo& d, const Problem& p, double share) {
 
 /// Constants of forward and backward data, fitted to times on an H100, of TF32 on an H200.
 namespace product {
-constexpr double kGhz = 1.37, kTf32Ghz = 1.65, kStartUs = 1.8, kHaloStartUs = 3.2, kMemory = 0.8;
+constexpr double kGhz = 1.37, kTf32Ghz = 1.65, kByteGhz = 1.5, kStartUs = 1.8, kHaloStartUs = 3.2, kMemory = 0.8;
 constexpr double kFlop = 8192 / 2;   // per clock
 constexpr double kL2Bytes = 61;      // per clock
 constexpr double kStore = 0.035;     // clocks per byte of a tile
@@ -42,7 +42,9 @@ constexpr double kSlices = 1.08;                       // tiles with halo of sev
 constexpr double kHaloFlop = 8192 / 1.92, kHaloStore = 0.0075, kTf32HaloStore = 0.08, kHaloL2Bytes = 50;
 }  // namespace product
 
-double product_ghz(const Problem& p) { return p.x.type == DataType::kFloat ? product::kTf32Ghz : product::kGhz; }
+double product_ghz(const Problem& p) {
+  return p.w.type == DataType::kFloat ? product::kTf32Ghz : size_of(p.w.type) == 1 ? product::kByteGhz : product::kGhz;
+}
 
 double halo_us(const DeviceInfo& d, const Problem& p) {
   const HopperHalo plan = hopper_halo(p);
@@ -74,14 +76,14 @@ double product_us(const DeviceInfo& d, const Problem& p, const TunePoint& point)
                loads = tile.stage_rows(transposed) * 128 / product::kL2Bytes;
   const bool half_box = transposed && tile.apart && tile.columns % 64 != 0;
   const bool strided = !data && std::ranges::any_of(plan.phases.front().step, [](int step) { return step > 1; });
-  const int depth = hopper_depth(p.x.type);
+  const int depth = hopper_depth(p.w.type);
   const std::int64_t blocks = hopper_steps(plan.shape.reduced, depth);
   const double step = std::max(products, loads) * (half_box ? product::kHalfBox : 1) *
                       (plan.shape.reduced % depth ? 1 + product::kPartialBox / real(blocks) : 1) *
                       (plan.shape.taps_innermost ? 1
                        : strided                 ? product::kOrderStrided
                                                  : product::kOrder);
-  const double store = product::kStore * elements * static_cast<double>(size_of(p.x.type));
+  const double store = product::kStore * elements * static_cast<double>(size_of(p.output().type));
   // Larger clusters do not fill all parts of the device.
   const int units = plan.split < 4 ? d.units : d.units * 10 / 11;
   double clocks = tile.apart ? store : 0;

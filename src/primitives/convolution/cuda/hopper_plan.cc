@@ -126,9 +126,11 @@ std::span<const HopperTile> tiles_of(Direction d) {
 
 int size_in_bytes(DataType t) { return static_cast<int>(size_of(t)); }
 
-/// Operands of fp32 are rounded to TF32 when they are loaded, results and what is added to them are not.
+/// Operands of fp32 are rounded to TF32 when they are loaded, results and what is added to them are not: those of 32
+/// bits are moved as they are.
 TensorMapSpec::Element element_of(DataType t, bool operand) {
   using enum TensorMapSpec::Element;
+  if (size_of(t) == 1) return kBytes;
   return t == DataType::kHalf ? kFloat16 : t == DataType::kBFloat16 ? kBfloat16 : operand ? kTf32 : kFloat32;
 }
 
@@ -199,22 +201,50 @@ bool hopper_writes_planes(const Problem& p) {
   return p.direction != Direction::kBackwardWeights && !hopper_addresses(p.output());
 }
 
+namespace {
+
+bool is_ocp8(DataType t) { return t == DataType::kFloat8E4m3fn || t == DataType::kFloat8E5m2; }
+
+Verdict check_types(const Problem& p) {
+  const DataType t = p.first_input().type, other = p.second_input().type, out = p.output().type;
+  POLYMIO_REQUIRE(!p.has_casts(), "mixed types");
+  if (t == DataType::kInt8) {
+    constexpr std::int64_t kMostDepth = 131071;  // products of -128 and -128 whose sum is below 2^31
+    POLYMIO_REQUIRE(p.direction == Direction::kForward, "int8 backward");
+    POLYMIO_REQUIRE_MOST(p.w.count() / p.k(), kMostDepth, "products of a sum");
+  } else if (is_ocp8(t)) {
+    POLYMIO_REQUIRE(p.direction != Direction::kBackwardWeights, "gradients of 8-bit weights");
+    POLYMIO_REQUIRE(is_ocp8(other), "mixed types");
+    POLYMIO_REQUIRE(out != DataType::kDouble && (!is_fp8(out) || is_ocp8(out)), "a result of another type");
+    POLYMIO_REQUIRE(!is_fp8(out) || p.rounding == Rounding::kStandard, "stochastic rounding");
+  } else {
+    const bool tf32 = t == DataType::kFloat;
+    POLYMIO_REQUIRE(t == DataType::kHalf || t == DataType::kBFloat16 || tf32,
+                    "neither int8 nor a float of 16 or 32 bits or of the OCP");
+    POLYMIO_REQUIRE(!tf32 || p.direction != Direction::kBackwardWeights, "gradients of fp32 weights");
+    POLYMIO_REQUIRE(p.all_types(t), "mixed types");
+  }
+  POLYMIO_REQUIRE(size_of(t) > 1 || p.epilogue.empty(), "does not fuse epilogues of 8 bits");
+  return {};
+}
+
+}  // namespace
+
 Verdict hopper_serves(const Problem& p) {
-  const DataType t = p.x.type;
-  const bool tf32 = t == DataType::kFloat;
-  POLYMIO_REQUIRE(t == DataType::kHalf || t == DataType::kBFloat16 || tf32, "not a float of 16 or 32 bits");
-  POLYMIO_REQUIRE(!tf32 || p.direction != Direction::kBackwardWeights, "gradients of fp32 weights");
-  POLYMIO_REQUIRE(p.all_types(t) && !p.has_casts(), "mixed types");
+  if (const Verdict v = check_types(p); !v) return v;
   POLYMIO_REQUIRE(p.groups() == 1, "groups");
-  const int unit = 16 / size_in_bytes(t);
-  POLYMIO_REQUIRE(p.c() % unit == 0 && p.k() % unit == 0, "channels that are no multiple of 16 bytes");
+  // A tensor's rows are multiples of 16 bytes, and so are those of weights, of either channels.
+  const auto is_whole = [](std::int64_t channels, DataType t) { return channels % (16 / size_in_bytes(t)) == 0; };
+  POLYMIO_REQUIRE(is_whole(p.c(), p.x.type) && is_whole(p.k(), p.y.type) &&
+                      is_whole(p.direction == Direction::kBackwardData ? p.k() : p.c(), p.w.type),
+                  "channels that are no multiple of 16 bytes");
   POLYMIO_REQUIRE(p.spatial() <= 3 && p.w.is_channels_last(), "weights whose channels are not innermost");
   const bool planes = hopper_writes_planes(p);
   for (const TensorDesc* t : {&p.x, &p.y}) {
     if (planes && t == &p.output()) continue;
     if (const Verdict v = hopper_addresses(*t); !v) return v;
   }
-  POLYMIO_REQUIRE(!planes || !tf32, "planes of fp32");
+  POLYMIO_REQUIRE(!planes || size_of(p.w.type) == 2, "planes of 8 or 32 bits");
   POLYMIO_REQUIRE(!planes || (p.scalars != Scalars::kBilinear && !p.epilogue.residual), "does not add to planes");
   POLYMIO_REQUIRE_MOST(p.w.count(), kMaxIndex, "elements of w");
   POLYMIO_REQUIRE(!p.epilogue.norm, "does not fuse a batch norm before it is folded");
@@ -248,7 +278,7 @@ int plane_unit(const TensorDesc& t) {
 HopperProduct hopper_product(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
   const bool data = p.direction == Direction::kBackwardData;
   const TensorDesc &src = data ? p.y : p.x, &dst = data ? p.x : p.y;
-  const int spatial = p.spatial(), size = size_in_bytes(p.x.type);
+  const int spatial = p.spatial(), size = size_in_bytes(dst.type);
   HopperProduct plan;
   plan.tile = kProductTiles[point[kTile]];
   // The parameters of channels and of the fused scale take the room of a stage.
@@ -396,7 +426,7 @@ std::int64_t row_bytes(std::int64_t rows) { return round_up(rows * 128, 1024); }
 
 HopperHalo hopper_halo(const Problem& p) {
   HopperHalo plan;
-  if (!has_unit_strides(p)) return plan;
+  if (!has_unit_strides(p) || size_of(p.w.type) == 1) return plan;
   const bool data = p.direction == Direction::kBackwardData;
   const TensorDesc &src = data ? p.y : p.x, &dst = data ? p.x : p.y;
   const bool planes = hopper_writes_planes(p);
@@ -602,9 +632,14 @@ namespace {
 
 /// Its sums leave the consumers, or the producer, too few registers for more than a plain problem.
 bool fills_registers(const HopperTile& tile) { return tile.row_blocks * tile.columns > 320; }
+/// fp8: the registers of a step's sums, too, do not fit.
+bool exceeds_registers(const HopperTile& tile, const Problem& p) {
+  return is_fp8(p.w.type) && (tile.row_blocks + 1) * tile.columns > 384;
+}
 bool is_plain(const Problem& p) {
-  return p.spatial() <= 2 && p.scalars != Scalars::kBilinear && !p.epilogue.residual && !p.epilogue.scale &&
-         phases_of(p).size() == 1;
+  const bool multiplies = p.w.type == DataType::kInt8 && p.scalars != Scalars::kDefault;  // in double
+  return p.spatial() <= 2 && p.scalars != Scalars::kBilinear && !multiplies && !p.epilogue.residual &&
+         !p.epilogue.scale && phases_of(p).size() == 1;
 }
 
 bool takes_halo_weights(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
@@ -636,8 +671,8 @@ bool hopper_takes(const DeviceInfo& d, const Problem& p, const TunePoint& point)
   if (hopper_has_halo(p, point)) return split == 1 && point[kOrder] == 0 && taps > 1 && hopper_halo(p).columns > 0;
   const HopperTile& tile = tiles[static_cast<std::size_t>(point[kTile])];
   if (tile.columns >= 2 * std::max<std::int64_t>(64, outputs)) return false;
-  if (fills_registers(tile) && !is_plain(p)) return false;
-  const int depth = hopper_depth(p.x.type);
+  if (exceeds_registers(tile, p) || (fills_registers(tile) && !is_plain(p))) return false;
+  const int depth = hopper_depth(p.w.type);
   if (point[kOrder] == 1 && (taps == 1 || hopper_steps(data ? p.k() : p.c(), depth) == 1)) return false;
   if (split == 1) return true;
   // Clusters are for few tiles and long sums.

@@ -11,8 +11,8 @@
 
 namespace polymio::convolution::cuda {
 
-/// Channels of a step of the products, 128 bytes: of 16 bits, of any type. A step of a gradient of the weights has
-/// kHopperDepth pixels.
+/// Channels of a step of the products, 128 bytes: of 16 bits, of any type of operands. A step of a gradient of the
+/// weights has kHopperDepth pixels.
 constexpr int kHopperDepth = 64;
 inline int hopper_depth(DataType t) { return 128 / static_cast<int>(size_of(t)); }
 inline std::int64_t hopper_steps(std::int64_t channels, int depth = kHopperDepth) {
@@ -32,9 +32,9 @@ bool hopper_writes_planes(const Problem&);
 Verdict hopper_addresses(const TensorDesc&);
 
 /// Backward data: whether weights that are contiguous along output channels are copied with their channels swapped, as
-/// fp32 needs it, or are multiplied as they are.
+/// fp32 and 8 bits need it, or are multiplied as they are.
 inline bool hopper_swaps_weights(const Problem& p) {
-  return p.direction == Direction::kBackwardData && p.x.type == DataType::kFloat;
+  return p.direction == Direction::kBackwardData && size_of(p.w.type) != 2;
 }
 inline bool hopper_transposes_weights(const Problem& p) {
   return p.direction == Direction::kBackwardData && !hopper_swaps_weights(p);
@@ -47,8 +47,10 @@ struct HopperTile {
   int stages;
   bool apart;  // consumers have tiles (forward, backward data) or steps (weights) of their own, else half the rows each
   constexpr int rows() const { return 64 * row_blocks * (apart ? 1 : 2); }
-  /// Columns that one store writes, of elements of `size` bytes.
-  constexpr int slab_columns(int size) const { return columns * size % 128 == 0 ? 128 / size : 32; }
+  /// Columns that one store writes, of results of `size` bytes.
+  constexpr int slab_columns(int size) const {
+    return (columns * size % 128 == 0 ? 128 : columns * size % 64 == 0 ? 64 : 32) / size;
+  }
   /// Rows of 128 bytes of a stage. Transposed weights are in boxes of 64 columns.
   constexpr int stage_rows(bool transposed) const { return rows() + (transposed ? (columns + 63) / 64 * 64 : columns); }
   /// Whether the blocks of a cluster can share a tile: each has registers to add up, and all sums pass through the

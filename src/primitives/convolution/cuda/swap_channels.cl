@@ -1,4 +1,4 @@
-// Copies weights (K, taps, C) of 32-bit elements to (C, taps, K): tiles through local memory.
+// Copies weights (K, taps, C) to (C, taps, K): tiles through local memory. Option: ELEMENT (u8 or u32).
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/portable.h"
 
@@ -6,9 +6,10 @@
 #define TILE 32
 #define ROWS (THREADS / TILE)  // of a tile that move at a time
 
-KERNEL THREADS_PER_BLOCK(THREADS) swap_channels(GLOBAL const u32* RESTRICT weights, GLOBAL u32* RESTRICT swapped,
-                                                const int outputs, const int taps, const int channels) {
-  SHARED u32 tile[TILE * (TILE + 1)];
+KERNEL THREADS_PER_BLOCK(THREADS)
+    swap_channels(GLOBAL const ELEMENT* RESTRICT weights, GLOBAL ELEMENT* RESTRICT swapped, const int outputs,
+                  const int taps, const int channels) {
+  SHARED ELEMENT tile[TILE * (TILE + 1)];
   const int across = CEIL_DIV(channels, TILE), row = BLOCK(0) / across, tap = row % taps;
   const int c0 = (BLOCK(0) - row * across) * TILE, k0 = row / taps * TILE;
   const int lane = THREAD(0) % TILE;

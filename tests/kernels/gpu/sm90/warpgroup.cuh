@@ -9,9 +9,12 @@
 namespace sm90 {
 
 /// The product that the program's generated text has.
-template <int kSums>
-void multiply(float (&d)[kSums], u64 a, u64 b, int accumulate) {
-  polymio::emulated::multiply(d, a, b, accumulate != 0);
+template <class Sum, int kSums>
+void multiply(Sum (&d)[kSums], u64 a, u64 b, int accumulate) {
+  float sums[kSums];
+  for (int i = 0; i < kSums; ++i) sums[i] = accumulate ? static_cast<float>(d[i]) : 0;
+  polymio::emulated::multiply(sums, a, b, accumulate != 0);
+  for (int i = 0; i < kSums; ++i) d[i] = static_cast<Sum>(sums[i]);
 }
 
 // Products are complete when they return.
@@ -45,9 +48,10 @@ void store_shared(u32 address, T v) {
 inline u32 load_acquired(const u32* flag) { return *flag; }
 
 template <class T>
-struct Float16 {
+struct Float16 : Operands<2> {
   using Stored = std::uint16_t;
   using Pair = u32;
+  using Value = float;
   static std::uint16_t bits(float v) {
     std::uint16_t u;
     polymio::dtype::store(
@@ -62,17 +66,62 @@ struct Float16 {
 using Half = Float16<polymio::dtype::Half>;
 using Bfloat16 = Float16<polymio::dtype::BFloat16>;
 
-struct Tf32 {
+struct Tf32 : Operands<4> {
   using Stored = float;
   using Pair = float2;
-  static float2 pack(float low, float high) { return {low, high}; }
+  using Value = float;
+  template <class T>
+  static float2 pack(T low, T high) {
+    return {static_cast<float>(low), static_cast<float>(high)};
+  }
   static float low(float2 v) { return v.x; }
   static float high(float2 v) { return v.y; }
   static float of(float v) { return v; }
 };
 
+template <polymio::DataType kType>
+std::uint32_t rounded(double v) {
+  std::uint32_t bits = 0;
+  polymio::dtype::store(kType, &bits, 0, v);
+  return bits;
+}
+
+struct Int32 {
+  using Stored = int;
+  using Pair = uint2;
+  using Value = int;
+  static uint2 pack(double low, double high) {
+    return {rounded<polymio::DataType::kInt32>(low), rounded<polymio::DataType::kInt32>(high)};
+  }
+  static int low(uint2 v) { return static_cast<int>(v.x); }
+  static int high(uint2 v) { return static_cast<int>(v.y); }
+};
+
+/// Results of 8 bits.
+template <polymio::DataType kType, class V>
+struct Bytes {
+  using Stored = std::uint8_t;
+  using Pair = std::uint16_t;
+  using Value = V;
+  static Pair pack(double low, double high) {
+    return static_cast<Pair>(rounded<kType>(low) | rounded<kType>(high) << 8);
+  }
+  static Value low(Pair v) { return static_cast<Value>(polymio::dtype::load(kType, &v, 0)); }
+  static Value high(Pair v) { return static_cast<Value>(polymio::dtype::load(kType, &v, 1)); }
+};
+using Signed8 = Bytes<polymio::DataType::kInt8, int>;
+template <bool kE5m2>
+using Ocp8 = Bytes<kE5m2 ? polymio::DataType::kFloat8E5m2 : polymio::DataType::kFloat8E4m3fn, float>;
+
+inline u32 bits_of(float v) { return std::bit_cast<u32>(v); }
+inline u32 bits_of(int v) { return static_cast<u32>(v); }
+template <class Sum>
+Sum sum_of(u32 bits) {
+  return std::bit_cast<Sum>(bits);
+}
+
 inline u32 cluster_rank() { return polymio::emulated::cluster_rank(); }
 inline void meet_cluster() { polymio::emulated::meet_cluster(); }
-inline float4 load_of_block(u32 shared, u32 rank) { return polymio::emulated::read_shared_of<float4>(shared, rank); }
+inline uint4 load_of_block(u32 shared, u32 rank) { return polymio::emulated::read_shared_of<uint4>(shared, rank); }
 
 }  // namespace sm90
