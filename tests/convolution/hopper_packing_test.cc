@@ -149,33 +149,76 @@ class HopperPacking : public testing::Test {
   std::vector<void*> memory_;
 };
 
-TEST_F(HopperPacking, SwapsChannelsOfFp32Weights) {
-  Shape s{.x = {1, 36, 6, 7}, .w = {68, 36, 3, 2}};
-  s.channels_last = true;
-  const Problem p = problem(Direction::kBackwardData, s);
-  const DeviceInfo& d = device_->info();
-  const auto& solver = dynamic_cast<const GpuSolver<Problem>&>(*solver_by_name("ConvHopperBwd"));
-  const TunePoint point = solver.default_point(d, p);
-  const std::vector<KernelSpec> specs = solver.kernel_specs(d, p, point);
-  ASSERT_EQ(specs.size(), 2u);
-  Problem::Args args;
-  args.w = filled(p.w.type, p.w.space());
-  args.workspace_bytes = solver.workspace_size(d, p, point);
-  args.workspace = filled(DataType::kInt8, static_cast<std::int64_t>(args.workspace_bytes));
-  device_->convolved = true;
-  const Kernels kernels = {std::make_shared<InnerKernel>(), build_kernels(*opencl_, {&specs[1], 1})[0]};
-  solver.assemble(d, p, point, kernels)(*device_, args);
-  opencl_->synchronize();
-  const auto* const w = static_cast<const float*>(args.w);
+template <class Element>
+void expect_swapped(const Problem& p, const Problem::Args& args) {
+  const auto* const w = static_cast<const Element*>(args.w);
   const auto* const swapped =
-      reinterpret_cast<const float*>(round_up(reinterpret_cast<std::intptr_t>(args.workspace), std::intptr_t{16}));
-  const std::int64_t taps = 6;
+      reinterpret_cast<const Element*>(round_up(reinterpret_cast<std::intptr_t>(args.workspace), std::intptr_t{16}));
+  const std::int64_t taps = p.w.count() / p.k() / p.c();
   int wrong = 0;
   for (std::int64_t k = 0; k < p.k(); ++k)
     for (std::int64_t t = 0; t < taps; ++t)
       for (std::int64_t c = 0; c < p.c(); ++c)
         wrong += swapped[(c * taps + t) * p.k() + k] != w[(k * taps + t) * p.c() + c];
   EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(HopperPacking, SwapsChannelsOfWeights) {
+  for (const DataType type : {DataType::kFloat, DataType::kFloat8E4m3fn}) {
+    Shape s{.x = {1, 48, 6, 7}, .w = {80, 48, 3, 2}, .type = type};
+    s.channels_last = true;
+    const Problem p = problem(Direction::kBackwardData, s);
+    const DeviceInfo& d = device_->info();
+    const auto& solver = dynamic_cast<const GpuSolver<Problem>&>(*solver_by_name("ConvHopperBwd"));
+    const TunePoint point = solver.default_point(d, p);
+    const std::vector<KernelSpec> specs = solver.kernel_specs(d, p, point);
+    ASSERT_EQ(specs.size(), 2u);
+    Problem::Args args;
+    args.w = filled(p.w.type, p.w.space());
+    args.workspace_bytes = solver.workspace_size(d, p, point);
+    args.workspace = filled(DataType::kInt8, static_cast<std::int64_t>(args.workspace_bytes));
+    device_->convolved = true;
+    const Kernels kernels = {std::make_shared<InnerKernel>(), build_kernels(*opencl_, {&specs[1], 1})[0]};
+    solver.assemble(d, p, point, kernels)(*device_, args);
+    opencl_->synchronize();
+    type == DataType::kFloat ? expect_swapped<std::uint32_t>(p, args) : expect_swapped<std::uint8_t>(p, args);
+  }
+}
+
+TEST_F(HopperPacking, WidensEveryCodeOf8BitFloats) {
+  for (const DataType type : kDataTypes) {
+    if (!is_fp8(type)) continue;
+    SCOPED_TRACE(name_of(type));
+    Shape s{.x = {1, 8, 5, 11}, .w = {16, 8, 3, 2}, .type = type};
+    s.channels_last = true;
+    const Problem p = problem(Direction::kForward, s);
+    const auto& solver = dynamic_cast<const GpuSolver<Problem>&>(*solver_by_name("ConvHopperWidenedFwd"));
+    const TunePoint point = solver.default_point(device_->info(), p);
+    const std::vector<KernelSpec> specs = solver.kernel_specs(device_->info(), p, point);
+    ASSERT_EQ(specs.size(), 3u);
+    Problem::Args args;
+    args.x = filled(type, p.x.space());
+    args.w = filled(type, p.w.space());
+    args.workspace_bytes = solver.workspace_size(device_->info(), p, point);
+    args.workspace = filled(DataType::kInt8, static_cast<std::int64_t>(args.workspace_bytes));
+    for (const auto& [t, data] : {std::pair(&p.x, args.x), std::pair(&p.w, args.w)})
+      for (std::int64_t i = 0; i < t->space(); ++i)
+        static_cast<unsigned char*>(data)[i] = static_cast<unsigned char>(i);
+    device_->convolved = true;
+    Kernels kernels = build_kernels(*opencl_, {specs.data(), 2});
+    kernels.push_back(std::make_shared<InnerKernel>());
+    solver.assemble(device_->info(), p, point, kernels)(*device_, args);
+    opencl_->synchronize();
+    const auto* copy =
+        reinterpret_cast<const char*>(round_up(reinterpret_cast<std::intptr_t>(args.workspace), std::intptr_t{128}));
+    for (const auto& [t, data] : {std::pair(&p.x, args.x), std::pair(&p.w, args.w)}) {
+      for (std::int64_t i = 0; i < t->space(); ++i) {
+        const double code = dtype::load(type, data, i), wide = dtype::load(DataType::kBFloat16, copy, i);
+        EXPECT_TRUE(code == wide || (std::isnan(code) && std::isnan(wide))) << i << ": " << wide << ", not " << code;
+      }
+      copy += round_up(2 * t->space(), std::int64_t{128});
+    }
+  }
 }
 
 TEST_F(HopperPacking, CopiesOfAllSizes) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <optional>
@@ -70,6 +71,7 @@ class HostHopper final : public ForwardingStream {
   void launch(const Kernel& kernel, const Launch& shape, std::span<const Argument> arguments) override {
     const KernelSpec& spec = static_cast<const HostKernel&>(kernel).spec;
     if (spec.entry == "add_partials") return add_partials(arguments);
+    if (spec.entry == "widen") return widen(arguments, spec.options.front());
     if (spec.entry == "swap_channels")
       return spec.options.front() == "-DELEMENT=u8" ? swap_channels<std::uint8_t>(arguments)
                                                     : swap_channels<float>(arguments);
@@ -93,6 +95,18 @@ class HostHopper final : public ForwardingStream {
   static T value_of(const Argument& argument, T v) {
     std::memcpy(&v, argument.data, sizeof v);
     return v;
+  }
+
+  /// Copies all elements to bf16.
+  void widen(std::span<const Argument> arguments, const std::string& option) {
+    const Buffer none(nullptr);
+    const void* const from = value_of(arguments[0], none).address();
+    void* const to = value_of(arguments[1], none).address();
+    const auto count = value_of(arguments[2], std::int64_t{});
+    const auto type =
+        std::ranges::find_if(kDataTypes, [&](DataType t) { return option == "-DIN=" + std::string(name_of(t)); });
+    for (std::int64_t i = 0; i < count; ++i) dtype::store(DataType::kBFloat16, to, i, dtype::load(*type, from, i));
+    memory.push_back({to, static_cast<std::size_t>(2 * count)});
   }
 
   /// swapped(c, t, k) = w(k, t, c).
@@ -138,6 +152,7 @@ struct Options {
   Sizes x_strides = {}, y_strides = {};           // of views
   bool planes = false;                            // the output's channels are not innermost
   std::optional<DataType> second = {}, out = {};  // types of weights and output that differ from `type`
+  const char* solver = "";                        // the end of its name without the direction
 };
 
 /// A problem with its tensors and the expected output.
@@ -161,8 +176,8 @@ class Layer {
     p_.epilogue = o.epilogue;
     p_.scalars = o.beta != 0 ? Scalars::kBilinear : o.alpha != 1 ? Scalars::kScale : Scalars::kDefault;
     for (const SolverBase* s : solvers(d, DeviceKind::kCuda))
-      if (const std::string name = s->info().name;
-          name.starts_with("ConvHopper") && !name.starts_with("ConvHopperPacked"))
+      if (std::string_view name = s->info().name;
+          name.substr(0, name.size() - 3) == fmt::format("ConvHopper{}", o.solver))
         solver_ = dynamic_cast<const GpuSolver<Problem>*>(s);
     const TensorDesc* const tensors[] = {&p_.x, &p_.w, &p_.y, &p_.y};
     for (std::size_t i = 0; i < 4; ++i) data_[i] = random(tensors[i]->type, tensors[i]->space(), 2);
@@ -562,6 +577,22 @@ TEST_F(HopperPlan, Float8) {
   }
   Layer(kForward, tails, with(kE4, kE4, kE4, 0.25, 1)).check({3, 1, 0});
   Layer(kForward, tails, with(kE4, kE4, DataType::kFloat, 2, 1)).check({1, 1, 0});
+}
+
+// 8-bit floats of all formats by copies in bf16.
+TEST_F(HopperPlan, WidenedFloat8) {
+  constexpr DataType kF4 = DataType::kFloat8Fnuz, kF5 = DataType::kBFloat8Fnuz, kE4 = DataType::kFloat8E4m3fn;
+  const Shape tails{.x = {2, 144, 9, 10}, .w = {208, 144, 2, 3}, .pad = {1, 1}},
+      strided{.x = {2, 80, 9, 11}, .w = {144, 80, 3, 3}, .pad = {1, 1}, .stride = {2, 2}, .dilation = {1, 2}};
+  const auto with = [](DataType type, DataType second, DataType out, double alpha = 1, double beta = 0, int units = 2) {
+    return Options{
+        .alpha = alpha, .beta = beta, .units = units, .type = type, .second = second, .out = out, .solver = "Widened"};
+  };
+  Layer(kForward, tails, with(kF4, kF5, kF4)).check({3, 1, 0});
+  Layer(kData, tails, with(kF4, kF4, kF4, 0.25, 1)).check({4, 1, 0});
+  Layer(kData, tails, with(kF5, kE4, kF5)).check({8, 1, 0});
+  Layer(kForward, tails, with(kE4, kE4, DataType::kHalf, 1, 0, 132)).check({10, 2, 0});
+  Layer(kData, strided, with(kE4, kF5, DataType::kFloat)).check({1, 1, 0});
 }
 
 // Whole tiles; shares that begin and end within tiles, more and fewer of them than tiles; parts of tiles.

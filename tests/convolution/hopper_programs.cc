@@ -21,32 +21,43 @@ void add(Programs& to, const std::string& name) {
               sizeof(typename Kernel::Arguments), Kernel::kThreads};
 }
 
-template <class Element>
-[[maybe_unused]] constexpr const char* kName = "sm90::Tf32";
+template <class T>
+[[maybe_unused]] constexpr const char* kResult = "sm90::Tf32";
 template <>
-[[maybe_unused]] constexpr const char* kName<sm90::Half> = "sm90::Half";
+[[maybe_unused]] constexpr const char* kResult<sm90::Half> = "sm90::Half";
 template <>
-[[maybe_unused]] constexpr const char* kName<sm90::Bfloat16> = "sm90::Bfloat16";
+[[maybe_unused]] constexpr const char* kResult<sm90::Bfloat16> = "sm90::Bfloat16";
 template <>
-[[maybe_unused]] constexpr const char* kName<sm90::Int8<sm90::Int32, false>> = "sm90::Int8<sm90::Int32, false>";
+[[maybe_unused]] constexpr const char* kResult<sm90::Int32> = "sm90::Int32";
 template <>
-[[maybe_unused]] constexpr const char* kName<sm90::Int8<sm90::Int32, true>> = "sm90::Int8<sm90::Int32, true>";
+[[maybe_unused]] constexpr const char* kResult<sm90::Signed8> = "sm90::Signed8";
 template <>
-[[maybe_unused]] constexpr const char* kName<sm90::Int8<sm90::Tf32, false>> = "sm90::Int8<sm90::Tf32, false>";
+[[maybe_unused]] constexpr const char* kResult<sm90::Result8<4, false>> = "sm90::Result8<4, false>";
 template <>
-[[maybe_unused]] constexpr const char* kName<sm90::Int8<sm90::Tf32, true>> = "sm90::Int8<sm90::Tf32, true>";
+[[maybe_unused]] constexpr const char* kResult<sm90::Result8<5, false>> = "sm90::Result8<5, false>";
 template <>
-[[maybe_unused]] constexpr const char* kName<sm90::Int8<sm90::Signed8, false>> = "sm90::Int8<sm90::Signed8, false>";
+[[maybe_unused]] constexpr const char* kResult<sm90::Result8<4, true>> = "sm90::Result8<4, true>";
 template <>
-[[maybe_unused]] constexpr const char* kName<sm90::Int8<sm90::Signed8, true>> = "sm90::Int8<sm90::Signed8, true>";
-template <>
-[[maybe_unused]] constexpr const char* kName<sm90::Float8<sm90::Tf32>> = "sm90::Float8<sm90::Tf32>";
-template <>
-[[maybe_unused]] constexpr const char* kName<sm90::Float8<sm90::Half>> = "sm90::Float8<sm90::Half>";
-template <>
-[[maybe_unused]] constexpr const char* kName<sm90::Float8<sm90::Ocp8<false>>> = "sm90::Float8<sm90::Ocp8<false>>";
-template <>
-[[maybe_unused]] constexpr const char* kName<sm90::Float8<sm90::Ocp8<true>>> = "sm90::Float8<sm90::Ocp8<true>>";
+[[maybe_unused]] constexpr const char* kResult<sm90::Result8<5, true>> = "sm90::Result8<5, true>";
+
+/// The name of an element, as the kernels' templates take it.
+template <class T>
+struct Name {
+  static std::string text() { return kResult<T>; }
+};
+template <class T>
+struct Name<sm90::Float8<T>> {
+  static std::string text() { return fmt::format("sm90::Float8<{}>", kResult<T>); }
+};
+template <class T>
+struct Name<sm90::Float16<T>> {
+  static std::string text() { return fmt::format("sm90::Float16<{}>", kResult<T>); }
+};
+template <class T, bool kScaled>
+struct Name<sm90::Int8<T, kScaled>> {
+  static std::string text() { return fmt::format("sm90::Int8<{}, {}>", kResult<T>, kScaled); }
+};
+
 constexpr const char* kAddends[] = {"sm90::kNone", "sm90::kOld", "sm90::kResidual"};
 
 /// The last arguments of the templates of forward and backward data.
@@ -74,8 +85,8 @@ void add_product(Programs& to) {
   if constexpr (t.can_split(kSplit, kData))
     add<sm90::ConvProduct<Element, kSpatial, kData, t.row_blocks, t.columns, kStages, t.apart, kSplit, E::addend,
                           E::bias, E::scale, E::activation, E::planes, kPhases>>(
-        to, fmt::format("sm90::ConvProduct<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}>", kName<Element>, kSpatial, kData,
-                        t.row_blocks, t.columns, kStages, t.apart, kSplit, E::name(), kPhases));
+        to, fmt::format("sm90::ConvProduct<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}>", Name<Element>::text(), kSpatial,
+                        kData, t.row_blocks, t.columns, kStages, t.apart, kSplit, E::name(), kPhases));
 }
 
 template <class Element, bool kData, int kColumns, class E = Plain>
@@ -83,7 +94,7 @@ void add_halo(Programs& to) {
   constexpr std::size_t kSize = sizeof(typename Element::Stored);
   constexpr int kHalos = cuda::HopperHalo::halos(kSize), kStages = cuda::HopperHalo::stages(kSize);
   add<sm90::ConvHalo<Element, kData, kColumns, kHalos, kStages, E::addend, E::bias, E::scale, E::activation,
-                     E::planes>>(to, fmt::format("sm90::ConvHalo<{}, {}, {}, {}, {}, {}>", kName<Element>, kData,
+                     E::planes>>(to, fmt::format("sm90::ConvHalo<{}, {}, {}, {}, {}, {}>", Name<Element>::text(), kData,
                                                  kColumns, kHalos, kStages, E::name()));
 }
 
@@ -91,7 +102,7 @@ template <class Element, int kSpatial, int kTile>
 void add_weights(Programs& to) {
   constexpr HopperTile t = kWeightTiles[kTile];
   add<sm90::ConvWeights<Element, kSpatial, t.row_blocks, t.columns / 64, t.stages, t.apart>>(
-      to, fmt::format("sm90::ConvWeights<{}, {}, {}, {}, {}, {}>", kName<Element>, kSpatial, t.row_blocks,
+      to, fmt::format("sm90::ConvWeights<{}, {}, {}, {}, {}, {}>", Name<Element>::text(), kSpatial, t.row_blocks,
                       t.columns / 64, t.stages, t.apart));
 }
 
@@ -99,7 +110,8 @@ template <class Element, int kTapsH, int kTapsW, int kPixels>
 void add_halo_weights(Programs& to) {
   constexpr int kStages = cuda::HopperHaloWeights::kStages;
   add<sm90::ConvHaloWeights<Element, kTapsH, kTapsW, kPixels, kStages>>(
-      to, fmt::format("sm90::ConvHaloWeights<{}, {}, {}, {}, {}>", kName<Element>, kTapsH, kTapsW, kPixels, kStages));
+      to, fmt::format("sm90::ConvHaloWeights<{}, {}, {}, {}, {}>", Name<Element>::text(), kTapsH, kTapsW, kPixels,
+                      kStages));
 }
 
 using sm90::Bfloat16;
@@ -232,10 +244,15 @@ Programs programs() {
   const std::integer_sequence<int, 1, 3, 4, 5, 10, 11, 12> with_sums;
   add_float8_tiles<Half>(all, with_sums);
   add_float8_tiles<Tf32>(all, std::integer_sequence<int, 1>());
-  add_float8_tiles<sm90::Ocp8<false>>(all, std::integer_sequence<int, 3, 4>());
-  add_float8_tiles<sm90::Ocp8<true>>(all, std::integer_sequence<int, 1>());
-  add_product<sm90::Float8<sm90::Ocp8<false>>, 2, false, 3, 1, Old>(all);
+  add_float8_tiles<sm90::Result8<4, false>>(all, std::integer_sequence<int, 3, 4>());
+  add_float8_tiles<sm90::Result8<5, false>>(all, std::integer_sequence<int, 1>());
+  add_product<sm90::Float8<sm90::Result8<4, false>>, 2, false, 3, 1, Old>(all);
   add_product<sm90::Float8<Tf32>, 2, false, 1, 1, Old>(all);
+  add_product<sm90::Float16<sm90::Result8<4, true>>, 2, false, 3, 1>(all);
+  add_product<sm90::Float16<sm90::Result8<4, true>>, 2, true, 4, 1, Old>(all);
+  add_product<sm90::Float16<sm90::Result8<5, true>>, 2, true, 8, 1>(all);
+  add_product<sm90::Float16<Half>, 2, false, 10, 2>(all);
+  add_product<sm90::Float16<Tf32>, 2, true, 1, 1, Plain, kMany>(all);
   add_byte_dimensions<1>(all);
   add_byte_dimensions<3>(all);
   add_product<Half, 2, false, 12, 1, Old>(all);

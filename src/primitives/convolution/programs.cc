@@ -72,7 +72,9 @@ std::vector<KernelSpec> base_programs(const DeviceInfo& device, bool others) {
   };
   if (device.kind == DeviceKind::kCpu) return programs;
   const std::span<const Shape> shapes(kShapes, others ? std::size(kShapes) : kBaseShapes);
-  for (const DataType type : {DataType::kFloat, DataType::kHalf, DataType::kBFloat16, DataType::kInt8})
+  std::vector<DataType> types = {DataType::kFloat, DataType::kHalf, DataType::kBFloat16, DataType::kInt8};
+  if (others) types.push_back(DataType::kFloat8Fnuz);
+  for (const DataType type : types)
     for (const Direction d : {Direction::kForward, Direction::kBackwardData, Direction::kBackwardWeights})
       for (const bool channels_last : {false, true})
         for (const Shape& shape : shapes)

@@ -107,10 +107,11 @@ INLINE float round_to_odd(double v) {
 #define NARROWED(v) (v)
 #endif
 
-// Loads and stores by name, as in portable.h.
-#define FP8_ELEMENTS(name, exponent, fnuz)                                                           \
-  typedef u8 stored_##name;                                                                          \
-  INLINE float load_##name(GLOBAL const u8* p, i64 i) { return float_of_fp8(p[i], exponent, fnuz); } \
+// Numbers of codes, loads and stores by name, as in portable.h.
+#define FP8_ELEMENTS(name, exponent, fnuz)                                            \
+  typedef u8 stored_##name;                                                           \
+  INLINE float number_##name(u32 code) { return float_of_fp8(code, exponent, fnuz); } \
+  INLINE float load_##name(GLOBAL const u8* p, i64 i) { return number_##name(p[i]); } \
   INLINE void store_##name(GLOBAL u8* p, i64 i, real v) { p[i] = (u8)fp8_of_float(NARROWED(v), exponent, fnuz); }
 FP8_ELEMENTS(fp8, 4, 1)
 FP8_ELEMENTS(bfp8, 5, 1)

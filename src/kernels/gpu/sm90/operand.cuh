@@ -37,6 +37,14 @@ struct Float8 : Result {
   static constexpr bool kAddsSteps = true;
 };
 
+/// Floats of 16 bits, likewise.
+template <class Result>
+struct Float16 : Result {
+  using Sum = float;
+  static constexpr int kOperandBytes = 2;
+  static constexpr bool kAddsSteps = false;
+};
+
 /// Integers, likewise. kScales: the sums are multiplied by alpha and beta times the old result is added.
 template <class Result, bool kScales>
 struct Int8 : Result {

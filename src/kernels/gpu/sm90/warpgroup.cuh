@@ -2,6 +2,8 @@
 // registers, and barriers. The product itself, multiply(), is generated for the shape (kernels/gpu/wgmma.h).
 // SPDX-License-Identifier: MIT
 #pragma once
+#include "kernels/gpu/portable/portable.h"
+#include "kernels/gpu/portable/float8.h"
 #include "kernels/gpu/sm90/barrier.cuh"
 #include "kernels/gpu/sm90/operand.cuh"
 
@@ -193,30 +195,23 @@ struct Signed8 {
   static DEVICE int high(Pair v) { return (signed char)(v >> 8); }
 };
 
-/// kE5m2: e5m2, else e4m3fn.
-template <bool kE5m2>
-struct Ocp8 {
+/// The formats of float8.h.
+template <int kExponent, bool kFnuz>
+struct Result8 {
   using Stored = unsigned char;
   using Pair = unsigned short;
   using Value = float;
   static DEVICE Pair pack(float low, float high) {
+    if constexpr (kFnuz) return Pair(fp8_of_float(low, kExponent, 1) | fp8_of_float(high, kExponent, 1) << 8);
     Pair v;
-    if constexpr (kE5m2)
+    if constexpr (kExponent == 5)
       asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(v) : "f"(high), "f"(low));
     else
       asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(v) : "f"(high), "f"(low));
     return v;
   }
-  static DEVICE u32 halves(Pair v) {
-    u32 h;
-    if constexpr (kE5m2)
-      asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(h) : "h"(v));
-    else
-      asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(h) : "h"(v));
-    return h;
-  }
-  static DEVICE float low(Pair v) { return Half::low(halves(v)); }
-  static DEVICE float high(Pair v) { return Half::high(halves(v)); }
+  static DEVICE float low(Pair v) { return float_of_fp8(v & 0xffu, kExponent, kFnuz); }
+  static DEVICE float high(Pair v) { return float_of_fp8(v >> 8, kExponent, kFnuz); }
 };
 
 /// Sums as bits.

@@ -58,8 +58,10 @@ std::string element_of(DataType t) {
     case DataType::kBFloat16: return "sm90::Bfloat16";
     case DataType::kInt32: return "sm90::Int32";
     case DataType::kInt8: return "sm90::Signed8";
-    case DataType::kFloat8E4m3fn: return "sm90::Ocp8<false>";
-    case DataType::kFloat8E5m2: return "sm90::Ocp8<true>";
+    case DataType::kFloat8E4m3fn: return "sm90::Result8<4, false>";
+    case DataType::kFloat8E5m2: return "sm90::Result8<5, false>";
+    case DataType::kFloat8Fnuz: return "sm90::Result8<4, true>";
+    case DataType::kBFloat8Fnuz: return "sm90::Result8<5, true>";
     default: return "sm90::Tf32";
   }
 }
@@ -67,7 +69,8 @@ std::string element_of(DataType t) {
 std::string element_of(const Problem& p) {
   const std::string result = element_of(p.output().type);
   if (p.w.type == DataType::kInt8) return fmt::format("sm90::Int8<{}, {}>", result, p.scalars != Scalars::kDefault);
-  return is_fp8(p.w.type) ? fmt::format("sm90::Float8<{}>", result) : result;
+  if (is_fp8(p.w.type)) return fmt::format("sm90::Float8<{}>", result);
+  return p.output().type == p.w.type ? result : fmt::format("sm90::Float16<{}>", result);
 }
 
 const char* wgmma_type(DataType t) {

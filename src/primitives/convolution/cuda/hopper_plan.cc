@@ -207,24 +207,25 @@ bool is_ocp8(DataType t) { return t == DataType::kFloat8E4m3fn || t == DataType:
 
 Verdict check_types(const Problem& p) {
   const DataType t = p.first_input().type, other = p.second_input().type, out = p.output().type;
+  const bool weights = p.direction == Direction::kBackwardWeights;
   POLYMIO_REQUIRE(!p.has_casts(), "mixed types");
   if (t == DataType::kInt8) {
     constexpr std::int64_t kMostDepth = 131071;  // products of -128 and -128 whose sum is below 2^31
     POLYMIO_REQUIRE(p.direction == Direction::kForward, "int8 backward");
     POLYMIO_REQUIRE_MOST(p.w.count() / p.k(), kMostDepth, "products of a sum");
   } else if (is_ocp8(t)) {
-    POLYMIO_REQUIRE(p.direction != Direction::kBackwardWeights, "gradients of 8-bit weights");
+    POLYMIO_REQUIRE(!weights, "gradients of 8-bit weights");
     POLYMIO_REQUIRE(is_ocp8(other), "mixed types");
-    POLYMIO_REQUIRE(out != DataType::kDouble && (!is_fp8(out) || is_ocp8(out)), "a result of another type");
-    POLYMIO_REQUIRE(!is_fp8(out) || p.rounding == Rounding::kStandard, "stochastic rounding");
+  } else if (t == DataType::kHalf || t == DataType::kBFloat16) {
+    POLYMIO_REQUIRE(other == t && (out == t || !weights), "mixed types");
   } else {
-    const bool tf32 = t == DataType::kFloat;
-    POLYMIO_REQUIRE(t == DataType::kHalf || t == DataType::kBFloat16 || tf32,
-                    "neither int8 nor a float of 16 or 32 bits or of the OCP");
-    POLYMIO_REQUIRE(!tf32 || p.direction != Direction::kBackwardWeights, "gradients of fp32 weights");
+    POLYMIO_REQUIRE(t == DataType::kFloat, "neither int8 nor a float of 16 or 32 bits or of the OCP");
+    POLYMIO_REQUIRE(!weights, "gradients of fp32 weights");
     POLYMIO_REQUIRE(p.all_types(t), "mixed types");
   }
-  POLYMIO_REQUIRE(size_of(t) > 1 || p.epilogue.empty(), "does not fuse epilogues of 8 bits");
+  POLYMIO_REQUIRE(out != DataType::kDouble, "results of fp64");
+  POLYMIO_REQUIRE(!is_fp8(out) || p.rounding == Rounding::kStandard, "stochastic rounding");
+  POLYMIO_REQUIRE((size_of(t) > 1 && out == t) || p.epilogue.empty(), "does not fuse epilogues of these types");
   return {};
 }
 
@@ -244,7 +245,7 @@ Verdict hopper_serves(const Problem& p) {
     if (planes && t == &p.output()) continue;
     if (const Verdict v = hopper_addresses(*t); !v) return v;
   }
-  POLYMIO_REQUIRE(!planes || size_of(p.w.type) == 2, "planes of 8 or 32 bits");
+  POLYMIO_REQUIRE(!planes || (size_of(p.w.type) == 2 && p.all_types(p.w.type)), "planes of other types");
   POLYMIO_REQUIRE(!planes || (p.scalars != Scalars::kBilinear && !p.epilogue.residual), "does not add to planes");
   POLYMIO_REQUIRE_MOST(p.w.count(), kMaxIndex, "elements of w");
   POLYMIO_REQUIRE(!p.epilogue.norm, "does not fuse a batch norm before it is folded");
@@ -426,7 +427,7 @@ std::int64_t row_bytes(std::int64_t rows) { return round_up(rows * 128, 1024); }
 
 HopperHalo hopper_halo(const Problem& p) {
   HopperHalo plan;
-  if (!has_unit_strides(p) || size_of(p.w.type) == 1) return plan;
+  if (!has_unit_strides(p) || size_of(p.w.type) == 1 || p.output().type != p.w.type) return plan;
   const bool data = p.direction == Direction::kBackwardData;
   const TensorDesc &src = data ? p.y : p.x, &dst = data ? p.x : p.y;
   const bool planes = hopper_writes_planes(p);

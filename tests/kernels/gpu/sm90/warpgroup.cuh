@@ -48,7 +48,7 @@ void store_shared(u32 address, T v) {
 inline u32 load_acquired(const u32* flag) { return *flag; }
 
 template <class T>
-struct Float16 : Operands<2> {
+struct Element16 : Operands<2> {
   using Stored = std::uint16_t;
   using Pair = u32;
   using Value = float;
@@ -63,8 +63,8 @@ struct Float16 : Operands<2> {
   static float high(u32 v) { return of(std::uint16_t(v >> 16)); }
   static float of(std::uint16_t bits) { return polymio::dtype::to_float(T{bits}); }
 };
-using Half = Float16<polymio::dtype::Half>;
-using Bfloat16 = Float16<polymio::dtype::BFloat16>;
+using Half = Element16<polymio::dtype::Half>;
+using Bfloat16 = Element16<polymio::dtype::BFloat16>;
 
 struct Tf32 : Operands<4> {
   using Stored = float;
@@ -110,8 +110,11 @@ struct Bytes {
   static Value high(Pair v) { return static_cast<Value>(polymio::dtype::load(kType, &v, 1)); }
 };
 using Signed8 = Bytes<polymio::DataType::kInt8, int>;
-template <bool kE5m2>
-using Ocp8 = Bytes<kE5m2 ? polymio::DataType::kFloat8E5m2 : polymio::DataType::kFloat8E4m3fn, float>;
+template <int kExponent, bool kFnuz>
+using Result8 = Bytes<kExponent == 4 ? kFnuz ? polymio::DataType::kFloat8Fnuz : polymio::DataType::kFloat8E4m3fn
+                      : kFnuz        ? polymio::DataType::kBFloat8Fnuz
+                                     : polymio::DataType::kFloat8E5m2,
+                      float>;
 
 inline u32 bits_of(float v) { return std::bit_cast<u32>(v); }
 inline u32 bits_of(int v) { return static_cast<u32>(v); }
