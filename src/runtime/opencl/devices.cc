@@ -44,6 +44,19 @@ std::string slug(const std::string& text, std::size_t most) {
   return made;
 }
 
+/// The major version of PoCL, 0 for other platforms.
+int pocl_version(const Api& api, Device* device) {
+  const bool pocl = text_of(api, device, kVersion).find("PoCL") != std::string::npos;
+  return pocl ? std::atoi(text_of(api, device, kDriverVersion).c_str()) : 0;
+}
+
+/// PoCL 5.0 gives all work items the address of one where they use it before and after a barrier; 4 has the same
+/// analysis. 3.1 and 6.0 are right.
+bool computes_wrong(const Api& api, Device* device) {
+  const int version = pocl_version(api, device);
+  return version == 4 || version == 5;
+}
+
 struct OpenCl {
   const Api* api = nullptr;
   gpu::DeviceList list;
@@ -59,7 +72,8 @@ struct OpenCl {
     find_devices();
     contexts.resize(handles.size());
     list.devices.assign(infos.begin(), infos.end());
-    if (handles.empty()) list.absence = "OpenCL's loader finds no device: no platform is installed";
+    if (handles.empty() && list.absence.empty())
+      list.absence = "OpenCL's loader finds no device: no platform is installed";
   }
 
  private:
@@ -73,6 +87,11 @@ struct OpenCl {
       std::vector<Device*> found(count);
       if (api->devices(p, kEveryType, count, found.data(), nullptr) != 0) continue;
       for (Device* d : found) {
+        if (computes_wrong(*api, d)) {
+          list.absence =
+              "PoCL 4 and 5 compute wrong results with barriers and are not used: allowed are 3.1 and from 6.0 on";
+          continue;
+        }
         infos.push_back(describe(d, handles.size()));
         handles.push_back(d);
       }
@@ -151,12 +170,9 @@ Scope& scope_of(Queue* queue, int index) {
 }
 
 std::string Scope::base_options() const {
-  // The optimizer of PoCL 5.0 gives all work items the address of one where they use it before and after a barrier
-  // (sums over `sums[local id]`), and that of 6.0 ends the process on the same kernels; 3.1's is right.
-  constexpr int kFirstWrongPocl = 4;
-  const bool pocl = text_of(api, device, kVersion).find("PoCL") != std::string::npos;
-  const bool wrong = pocl && std::atoi(text_of(api, device, kDriverVersion).c_str()) >= kFirstWrongPocl;
-  return wrong ? "-cl-std=CL1.2 -w -cl-opt-disable" : "-cl-std=CL1.2 -w";
+  // The optimizer of PoCL 6.0 (LLVM 18) ends the process on kernels with sums in local memory; 3.1's is right.
+  constexpr int kFirstWithout = 6;
+  return pocl_version(api, device) >= kFirstWithout ? "-cl-std=CL1.2 -w -cl-opt-disable" : "-cl-std=CL1.2 -w";
 }
 
 std::string Scope::identity() const {

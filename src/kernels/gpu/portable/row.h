@@ -270,8 +270,7 @@ INLINE void run_partial_rows(const Operands* p, const Walk* w, const RowShape* s
 }
 
 INLINE void apply_to_rows(const Operands* p, const Walk* w, const RowShape* s, const Formula* f,
-                          GLOBAL const Accumulator* workspace, LOCAL Accumulator* sums, const int unit,
-                          const int plain) {
+                          GLOBAL const Accumulator* workspace, const int unit, const int plain) {
   u32 kept[KEPT_UNITS][INPUTS][PACKED];
   const int row = BLOCK(0) / s->parts;
   const int lane = BLOCK(0) % s->parts * THREADS + THREAD(0);
@@ -281,18 +280,20 @@ INLINE void apply_to_rows(const Operands* p, const Walk* w, const RowShape* s, c
   apply_part(p, w, s, f, &part, PREPARED(f, sum), unit, kept, 0);
 }
 
-#define ROW_STAGE(name, stage, unit)                                                                             \
+// A kernel declares no local memory that it does not use: PoCL 5.0 ends the process on it.
+#define ROW_STAGE(name, local_memory, unit, stage, ...)                                                          \
   KERNEL THREADS_PER_BLOCK(THREADS)                                                                              \
       name(FIXED Walk w, OPERAND_PARAMETERS, const RowShape s, const Formula f, GLOBAL Accumulator* workspace) { \
-    SHARED Accumulator sums[THREADS];                                                                            \
+    local_memory;                                                                                                \
     const Operands p = OPERAND_VALUES;                                                                           \
     if (SPLITS_PLAIN && s.plain)                                                                                 \
-      stage(&p, &w, &s, &f, workspace, sums, unit, 1);                                                           \
+      stage(&p, &w, &s, &f, __VA_ARGS__, unit, 1);                                                               \
     else                                                                                                         \
-      stage(&p, &w, &s, &f, workspace, sums, unit, SPLITS_PLAIN ? 0 : s.plain);                                  \
+      stage(&p, &w, &s, &f, __VA_ARGS__, unit, SPLITS_PLAIN ? 0 : s.plain);                                      \
   }
-ROW_STAGE(partial_row_elements, run_partial_rows, 1)
-ROW_STAGE(partial_row_vectors, run_partial_rows, VECTOR)
-ROW_STAGE(apply_row_elements, apply_to_rows, 1)
-ROW_STAGE(apply_row_vectors, apply_to_rows, VECTOR)
+#define SUMS SHARED Accumulator sums[THREADS]
+ROW_STAGE(partial_row_elements, SUMS, 1, run_partial_rows, workspace, sums)
+ROW_STAGE(partial_row_vectors, SUMS, VECTOR, run_partial_rows, workspace, sums)
+ROW_STAGE(apply_row_elements, , 1, apply_to_rows, workspace)
+ROW_STAGE(apply_row_vectors, , VECTOR, apply_to_rows, workspace)
 #endif
