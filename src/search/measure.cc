@@ -31,6 +31,7 @@ class DeviceClock final : public Clock {
     return total_us_;
   }
   bool first_run_counts() const override { return false; }
+  double sample_us() const override { return 300; }
 
  private:
   Stream& stream_;
@@ -69,6 +70,8 @@ class Measurement {
 
   std::vector<Timing> run() {
     for (auto& r : series_) begin(r);
+    // Compilation and checks on the host take a GPU's candidates much longer than samples.
+    if (!budget_.strict && !clock_.first_run_counts()) start_ = clock_.now_us();
     for (int round = 1; round < budget_.rounds; ++round) {
       drop_slow();
       if (left() <= 0 || (round >= 3 && separated())) break;
@@ -104,9 +107,10 @@ class Measurement {
     const bool counts = clock_.first_run_counts();
     if (!fits(counts ? r.warm_us : r.trial->predicted_us)) return counts ? r.samples.push_back(r.warm_us) : skip(r);
     sample(r);
-    if (r.samples.empty() || r.samples[0] >= budget_.sample_us) return;
+    const double least_us = budget_.sample_us > 0 ? budget_.sample_us : clock_.sample_us();
+    if (r.samples.empty() || r.samples[0] >= least_us) return;
     // Too short for the clock: the first sample only gives the number of repeats.
-    r.repeats = static_cast<int>(std::min(1000.0, std::ceil(budget_.sample_us / std::max(r.samples[0], 0.1))));
+    r.repeats = static_cast<int>(std::min(1000.0, std::ceil(least_us / std::max(r.samples[0], 0.1))));
     r.samples.clear();
     sample(r);
   }

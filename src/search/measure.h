@@ -17,6 +17,8 @@ class Clock {
   virtual double now_us() = 0;
   /// Whether the time of a first run bounds that of later ones. It does not where the first run loads code.
   virtual bool first_run_counts() const { return true; }
+  /// Shorter runs are repeated within one sample.
+  virtual double sample_us() const { return 30; }
 };
 Clock& steady_clock();
 
@@ -38,12 +40,12 @@ struct Trial {
 };
 
 struct Budget {
-  double total_us = 250e3;  // no new round starts after this
+  double total_us = 250e3;  // no new round starts after this; on GPUs, without `strict`, from the first samples on
   bool strict = false;      // a run starts only if twice its prediction fits the rest, and is stopped at the end
   int rounds = 8;           // most samples per candidate
   /// Another candidate's time: slower candidates are dropped.
   double best_known_us = std::numeric_limits<double>::infinity();
-  double sample_us = 30;       // shorter runs are repeated within one sample
+  double sample_us = 0;        // instead of the clock's
   double give_up_ratio = 2.0;  // a candidate is dropped when its fastest sample exceeds the best time by this factor
 };
 
