@@ -10,7 +10,9 @@
 #include "base/math.h"
 #include "convolution/sample_problem.h"
 #include "core/kernel_builder.h"
+#include "primitives/convolution/cuda/hopper.h"
 #include "primitives/convolution/cuda/hopper_packing.h"
+#include "primitives/convolution/cuda/hopper_slices.h"
 #include "primitives/convolution/definition.h"
 #include "tests/kernels/forwarding_stream.h"
 
@@ -34,14 +36,24 @@ class Device final : public ForwardingStream {
   void clear(Buffer, std::size_t) override {}
   TensorMap tensor_map(const TensorMapSpec&, Buffer) const override { return {}; }
   void launch(const Kernel& kernel, const Launch& shape, std::span<const Argument> arguments) override {
-    if (!dynamic_cast<const InnerKernel*>(&kernel)) return device_.launch(kernel, shape, arguments);
+    if (!dynamic_cast<const InnerKernel*>(&kernel)) {
+      convolved = false;
+      return device_.launch(kernel, shape, arguments);
+    }
     device_.synchronize();
-    if (!convolved) convolve(inner, args);
-    convolved = true;
+    if (std::exchange(convolved, true) || inner.empty()) return;
+    ASSERT_LT(next, inner.size());
+    convolve(inner[next].problem, inner[next].args);
+    ++next;
   }
 
-  Problem inner;
-  Problem::Args args;
+  /// The convolutions of the copies, between which copies are made; none: only copies are looked at.
+  struct Inner {
+    Problem problem;
+    Problem::Args args;
+  };
+  std::vector<Inner> inner;
+  std::size_t next = 0;
   bool convolved = false;
 
  private:
@@ -67,15 +79,13 @@ class HopperPacking : public testing::Test {
     return p;
   }
 
-  /// Runs the problem by copies, and compares with its definition; returns the inner problem.
-  Problem check(const Problem& p, double alpha = 1) {
+  /// Runs the problem by copies of at most `most_bytes`, and compares with its definition.
+  void check(const Problem& p, double alpha = 1, std::int64_t most_bytes = cuda::kMostCopiedBytes) {
     SCOPED_TRACE(p.key());
-    const GpuSolver<Problem>* solver = nullptr;
-    for (const SolverBase* s : solvers(p.direction, DeviceKind::kCuda))
-      if (std::string(s->info().name).starts_with("ConvHopperPacked"))
-        solver = dynamic_cast<const GpuSolver<Problem>*>(s);
+    const SolverInfo info{133, "ConvHopperPacked"};
+    const auto solver = cuda::make_hopper_packed(info, p.direction, most_bytes);
     const DeviceInfo& d = device_->info();
-    const cuda::HopperPacking plan = cuda::hopper_packing(p);
+    const cuda::HopperSlices slices = cuda::hopper_slices(p, most_bytes);
     EXPECT_EQ(solver->is_applicable(d, p).text(), Verdict{}.text());
     const TunePoint point = solver->default_point(d, p);
     EXPECT_TRUE(solver->is_valid(d, p, point));
@@ -100,18 +110,9 @@ class HopperPacking : public testing::Test {
     args.workspace = workspace;
     args.workspace_bytes = bytes;
 
-    // The copies are in the order x, w, y.
-    char* copy = reinterpret_cast<char*>(
-        round_up(reinterpret_cast<std::intptr_t>(workspace), std::intptr_t{cuda::HopperPacking::kAlignment}));
-    const auto next = [&](const cuda::HopperOperand& o, void* tensor) -> void* {
-      return o.copied ? std::exchange(copy, copy + o.bytes) : tensor;
-    };
-    device_->inner = plan.inner;
-    device_->args = args;
-    device_->args.x = next(plan.x, args.x);
-    device_->args.w = next(plan.w, args.w);
-    device_->args.y = next(plan.y, args.y);
-    if (plan.swapped) std::swap(device_->args.x, device_->args.y);
+    device_->inner.clear();
+    device_->next = 0;
+    for (const auto& slice : slices.slices) device_->inner.push_back(inner_of(slices.shapes[slice.shape], slice, args));
     device_->convolved = false;
 
     Kernels kernels;
@@ -120,7 +121,7 @@ class HopperPacking : public testing::Test {
                                                          : std::make_shared<InnerKernel>());
     solver->assemble(d, p, point, kernels)(*device_, args);
     opencl_->synchronize();
-    EXPECT_TRUE(device_->convolved);
+    EXPECT_EQ(device_->next, slices.slices.size());
     int wrong = 0;
     for (std::int64_t i = 0; i < p.output().space(); ++i) {
       const double now = dtype::load(p.output().type, out, i), then = dtype::load(p.output().type, output, i);
@@ -129,16 +130,32 @@ class HopperPacking : public testing::Test {
     EXPECT_EQ(wrong, 0) << "elements of " << p.output().space();
     for (std::size_t i = 0; i < kGuard; ++i)
       EXPECT_EQ(static_cast<unsigned char*>(workspace)[bytes + i], 0xff) << "beyond the workspace";
-    return plan.inner;
   }
 
-  void check_directions(const Shape& shape) {
+  /// The convolution of a slice's copies, which are in the order x, w, y.
+  static Device::Inner inner_of(const Problem& p, const cuda::HopperSlices::Slice& slice, Problem::Args args) {
+    const cuda::HopperPacking plan = cuda::hopper_packing(p);
+    char* copy = reinterpret_cast<char*>(
+        round_up(reinterpret_cast<std::intptr_t>(args.workspace), std::intptr_t{cuda::HopperPacking::kAlignment}));
+    const auto next = [&](const cuda::HopperOperand& o, void* tensor, std::int64_t first) -> void* {
+      return o.copied ? std::exchange(copy, copy + o.bytes) : static_cast<char*>(tensor) + 2 * first;
+    };
+    args.x = next(plan.x, args.x, slice.x);
+    args.w = next(plan.w, args.w, 0);
+    args.y = next(plan.y, args.y, slice.y);
+    if (plan.swapped) std::swap(args.x, args.y);
+    return {plan.inner, args};
+  }
+
+  /// `pieces`: of the copies; 0: those of a solver of the library.
+  void check_directions(const Shape& shape, std::int64_t pieces = 0) {
     for (const bool last : {false, true})
       for (const Direction d : kDirections) {
         Shape s = shape;
         s.channels_last = last;
         const Problem p = problem(d, s);
-        if (cuda::hopper_packing_serves(p)) check(p, 0.5);
+        if (!cuda::hopper_packing_serves(p)) continue;
+        check(p, 0.5, pieces > 0 ? cuda::hopper_packing(p).bytes() / pieces : cuda::kMostCopiedBytes);
       }
   }
 
@@ -177,7 +194,6 @@ TEST_F(HopperPacking, SwapsChannelsOfWeights) {
     args.w = filled(p.w.type, p.w.space());
     args.workspace_bytes = solver.workspace_size(d, p, point);
     args.workspace = filled(DataType::kInt8, static_cast<std::int64_t>(args.workspace_bytes));
-    device_->convolved = true;
     const Kernels kernels = {std::make_shared<InnerKernel>(), build_kernels(*opencl_, {&specs[1], 1})[0]};
     solver.assemble(d, p, point, kernels)(*device_, args);
     opencl_->synchronize();
@@ -204,7 +220,6 @@ TEST_F(HopperPacking, WidensEveryCodeOf8BitFloats) {
     for (const auto& [t, data] : {std::pair(&p.x, args.x), std::pair(&p.w, args.w)})
       for (std::int64_t i = 0; i < t->space(); ++i)
         static_cast<unsigned char*>(data)[i] = static_cast<unsigned char>(i);
-    device_->convolved = true;
     Kernels kernels = build_kernels(*opencl_, {specs.data(), 2});
     kernels.push_back(std::make_shared<InnerKernel>());
     solver.assemble(device_->info(), p, point, kernels)(*device_, args);
@@ -229,6 +244,23 @@ TEST_F(HopperPacking, CopiesOfAllSizes) {
   check_directions({.x = {2, 36, 90}, .w = {20, 36, 5}, .pad = {4}, .dilation = {2}, .type = kBf16});
   check_directions({.x = {1, 35, 3, 4, 5}, .w = {9, 35, 3, 3, 3}, .pad = {1, 1, 1}, .type = DataType::kHalf});
   check_directions({.x = {1, 65, 9, 40}, .w = {10, 65, 1, 3}, .pad = {0, 1}, .type = DataType::kHalf});
+}
+
+TEST_F(HopperPacking, SlicesOfImagesAndRows) {
+  constexpr auto kBf16 = DataType::kBFloat16;
+  const Shape images{.x = {7, 40, 6, 8}, .w = {72, 40, 3, 3}, .pad = {1, 1}, .type = DataType::kHalf};
+  const Shape planes{.x = {2, 16, 50, 6, 8}, .w = {24, 16, 3, 1, 3}, .pad = {1, 0, 1}, .type = kBf16};
+  const Shape strided{.x = {1, 40, 67, 5}, .w = {24, 40, 5, 2}, .pad = {2, 1}, .stride = {3, 1}, .type = kBf16};
+  const Shape dilated{.x = {1, 33, 70}, .w = {20, 33, 5}, .pad = {4}, .dilation = {3}, .type = kBf16};
+  const Shape folded{.x = {5, 3, 20, 20}, .w = {16, 3, 7, 7}, .pad = {3, 3}, .stride = {2, 2}, .type = kBf16};
+  for (const Shape& s : {images, planes, strided, dilated, folded})
+    for (const std::int64_t pieces : {2, 5}) check_directions(s, pieces);
+
+  const Problem p = problem(Direction::kForward, planes);
+  const std::int64_t bytes = cuda::hopper_packing(p).bytes();
+  EXPECT_EQ(cuda::hopper_slices(p, bytes).slices.size(), 1);
+  EXPECT_EQ(cuda::hopper_slices(p, bytes / 2 + 4096).slices.size(), 2) << "an image each, and the weights";
+  EXPECT_EQ(cuda::hopper_slices(p, bytes / 4).shapes.size(), 3) << "the first, the next and the last rows";
 }
 
 TEST_F(HopperPacking, FoldsOfFewChannels) {

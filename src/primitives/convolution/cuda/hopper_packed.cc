@@ -1,12 +1,15 @@
 // ConvHopperPacked: ConvHopper on copies of tensors that it cannot address or would waste its steps on: channels first,
-// odd or few channels. The workspace holds the copies.
+// odd or few channels. The workspace holds the copies, of a slice of the problem where they are large.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "base/math.h"
 #include "primitives/convolution/cuda/hopper.h"
 #include "primitives/convolution/cuda/hopper_packing.h"
 #include "primitives/convolution/cuda/hopper_plan.h"
+#include "primitives/convolution/cuda/hopper_slices.h"
 #include "primitives/convolution/gpu/arguments.h"
 
 namespace polymio::convolution {
@@ -14,14 +17,16 @@ namespace {
 
 using cuda::HopperOperand;
 using cuda::HopperPacking;
+using cuda::HopperSlices;
 
 constexpr std::int64_t kThreads = 256, kUnit = 8, kPerThread = 8, kTile = 64;  // as in fold.cl
 
 /// Elements of a plane per access; 0: planes are contiguous, eight elements per access.
-int vector_of(const kernels::FoldShape& s) {
+int vector_of(const HopperOperand& o) {
+  const kernels::FoldShape& s = o.shape;
   if (s.columns <= kTile && s.channel == s.columns && std::int64_t{s.channels} * s.columns % kUnit == 0) return 0;
   for (const int vector : {8, 4, 2})
-    if (s.columns % vector == 0) return vector;
+    if (o.unit % vector == 0) return vector;
   return 1;
 }
 
@@ -39,9 +44,8 @@ class Copies {
       const char* const entry = is_flipped(*o) ? "fold_weights"
                                 : o->output    ? (o->planes ? "pixels_to_planes" : "unfold")
                                                : (o->planes ? "planes_to_pixels" : "fold");
-      specs.push_back({"primitives/convolution/cuda/fold.cl",
-                       entry,
-                       {fmt::format("-DVECTOR={}", o->planes ? vector_of(o->shape) : 1)}});
+      specs.push_back(
+          {"primitives/convolution/cuda/fold.cl", entry, {fmt::format("-DVECTOR={}", o->planes ? vector_of(*o) : 1)}});
     }
     return specs;
   }
@@ -107,7 +111,8 @@ class Copies {
 
 class HopperPacked final : public GpuSolver<Problem> {
  public:
-  HopperPacked(const SolverInfo& info, Direction d) : GpuSolver(info), direction_(d) {
+  HopperPacked(const SolverInfo& info, Direction d, std::int64_t most_bytes)
+      : GpuSolver(info), direction_(d), most_bytes_(most_bytes) {
     for (const Direction inner : kDirections)
       solvers_[static_cast<std::size_t>(inner)] = cuda::make_hopper(info, inner);
   }
@@ -119,6 +124,102 @@ class HopperPacked final : public GpuSolver<Problem> {
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    const HopperSlices made = slices(p);
+    std::vector<double> us;
+    for (const Problem& slice : made.shapes) us.push_back(estimate_of_slice(d, slice, point));
+    double sum = 0;
+    for (const auto& slice : made.slices) sum += us[slice.shape];
+    return sum;
+  }
+
+  TuneSpace tune_space(const DeviceInfo& d, const Problem& p) const override {
+    const Problem inner = cuda::hopper_packing(slices(p).shapes[0]).inner;
+    return solver(inner).tune_space(d, inner);
+  }
+  bool is_valid(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    return std::ranges::all_of(slices(p).shapes, [&](const Problem& slice) {
+      const Problem inner = cuda::hopper_packing(slice).inner;
+      return solver(inner).is_valid(d, inner, point);
+    });
+  }
+  TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
+    const HopperPacking plan = cuda::hopper_packing(slices(p).shapes[0]);
+    const TunePoint halo = cuda::hopper_halo_point(plan.inner.direction);
+    return plan.overlaps && solver(plan.inner).is_valid(d, plan.inner, halo)
+               ? halo
+               : solver(plan.inner).default_point(d, plan.inner);
+  }
+
+  std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    std::size_t most = 0;
+    for (const Problem& slice : slices(p).shapes) {
+      const HopperPacking plan = cuda::hopper_packing(slice);
+      most = std::max(most, static_cast<std::size_t>(plan.bytes() + HopperPacking::kAlignment) +
+                                solver(plan.inner).workspace_size(d, plan.inner, point));
+    }
+    return most;
+  }
+
+  std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    std::vector<KernelSpec> specs;
+    for (const Problem& slice : slices(p).shapes) {
+      const Copies copies(cuda::hopper_packing(slice));
+      const Problem& inner = copies.plan().inner;
+      for (KernelSpec& spec : copies.kernel_specs()) specs.push_back(std::move(spec));
+      for (KernelSpec& spec : solver(inner).kernel_specs(d, inner, point)) specs.push_back(std::move(spec));
+    }
+    return specs;
+  }
+
+  Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint& point, const Kernels& built) const override {
+    struct Part {
+      Copies copies;
+      Kernels of_copies;
+      Invoker convolve;
+    };
+    const HopperSlices made = slices(p);
+    std::vector<Part> parts;
+    auto next = built.begin();
+    const auto take = [&](std::size_t count) {
+      const auto first = next;
+      next += static_cast<std::ptrdiff_t>(count);
+      return Kernels(first, next);
+    };
+    for (const Problem& slice : made.shapes) {
+      const Copies copies(cuda::hopper_packing(slice));
+      const Problem& inner = copies.plan().inner;
+      const Kernels of_copies = take(copies.kernel_specs().size());
+      const Kernels own = take(solver(inner).kernel_specs(d, inner, point).size());
+      parts.push_back({copies, of_copies, solver(inner).assemble(d, inner, point, own)});
+    }
+    return [parts, slices = made.slices](Stream& stream, const Args& all) {
+      for (const auto& slice : slices) {
+        const Part& part = parts[slice.shape];
+        const Args a = moved(all, slice);
+        part.copies.before(stream, part.of_copies, a);
+        part.convolve(stream, part.copies.inner(a));
+        part.copies.after(stream, part.of_copies, a);
+      }
+    };
+  }
+
+ private:
+  static constexpr Direction kDirections[] = {Direction::kForward, Direction::kBackwardData,
+                                              Direction::kBackwardWeights};
+
+  HopperSlices slices(const Problem& p) const { return cuda::hopper_slices(p, most_bytes_); }
+
+  /// The arguments of a slice. A residual has the shape of y.
+  static Args moved(const Args& all, const HopperSlices::Slice& slice) {
+    constexpr std::int64_t kBytes = 2;
+    Args a = all;
+    a.x = static_cast<char*>(all.x) + slice.x * kBytes;
+    a.y = static_cast<char*>(all.y) + slice.y * kBytes;
+    if (all.residual) a.residual = static_cast<const char*>(all.residual) + slice.y * kBytes;
+    return a;
+  }
+
+  double estimate_of_slice(const DeviceInfo& d, const Problem& p, const TunePoint& point) const {
     const HopperPacking plan = cuda::hopper_packing(p);
     const Problem& q = plan.inner;
     constexpr double kLaunchUs = 2, kRate = 0.8;  // of the memory's
@@ -138,63 +239,23 @@ class HopperPacked final : public GpuSolver<Problem> {
     return us;
   }
 
-  TuneSpace tune_space(const DeviceInfo& d, const Problem& p) const override {
-    const Problem inner = cuda::hopper_packing(p).inner;
-    return solver(inner).tune_space(d, inner);
-  }
-  bool is_valid(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
-    const Problem inner = cuda::hopper_packing(p).inner;
-    return solver(inner).is_valid(d, inner, point);
-  }
-  TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
-    const HopperPacking plan = cuda::hopper_packing(p);
-    const TunePoint halo = cuda::hopper_halo_point(plan.inner.direction);
-    return plan.overlaps && solver(plan.inner).is_valid(d, plan.inner, halo)
-               ? halo
-               : solver(plan.inner).default_point(d, plan.inner);
-  }
-
-  std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
-    const HopperPacking plan = cuda::hopper_packing(p);
-    return static_cast<std::size_t>(plan.bytes() + HopperPacking::kAlignment) +
-           solver(plan.inner).workspace_size(d, plan.inner, point);
-  }
-
-  std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
-    const Copies copies(cuda::hopper_packing(p));
-    std::vector<KernelSpec> specs = copies.kernel_specs();
-    const Problem& inner = copies.plan().inner;
-    for (KernelSpec& spec : solver(inner).kernel_specs(d, inner, point)) specs.push_back(std::move(spec));
-    return specs;
-  }
-
-  Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint& point, const Kernels& built) const override {
-    const Copies copies(cuda::hopper_packing(p));
-    const auto own = static_cast<std::ptrdiff_t>(copies.kernel_specs().size());
-    const Problem& inner = copies.plan().inner;
-    const Invoker convolve = solver(inner).assemble(d, inner, point, Kernels(built.begin() + own, built.end()));
-    return [copies, built, convolve](Stream& stream, const Args& a) {
-      copies.before(stream, built, a);
-      convolve(stream, copies.inner(a));
-      copies.after(stream, built, a);
-    };
-  }
-
- private:
-  static constexpr Direction kDirections[] = {Direction::kForward, Direction::kBackwardData,
-                                              Direction::kBackwardWeights};
   const GpuSolver<Problem>& solver(const Problem& inner) const {
     return *solvers_[static_cast<std::size_t>(inner.direction)];
   }
 
   Direction direction_;
+  std::int64_t most_bytes_;
   std::array<std::unique_ptr<const GpuSolver<Problem>>, std::size(kDirections)> solvers_;
 };
 
 }  // namespace
 
+std::unique_ptr<const GpuSolver<Problem>> cuda::make_hopper_packed(const SolverInfo& info, Direction d,
+                                                                   std::int64_t most_bytes) {
+  return std::make_unique<HopperPacked>(info, d, most_bytes);
+}
 std::unique_ptr<const SolverBase> cuda_hopper_packed(const SolverInfo& info, Direction d) {
-  return std::make_unique<HopperPacked>(info, d);
+  return cuda::make_hopper_packed(info, d, cuda::kMostCopiedBytes);
 }
 
 }  // namespace polymio::convolution

@@ -8,6 +8,7 @@
 
 #include "base/math.h"
 #include "primitives/convolution/cuda/hopper_plan.h"
+#include "primitives/convolution/cuda/hopper_slices.h"
 #include "primitives/convolution/gpu/arguments.h"
 
 namespace polymio::convolution::cuda {
@@ -91,6 +92,8 @@ HopperOperand whole_copy(const TensorDesc& t, std::int64_t images, std::int64_t 
   o.shape.fold_h = o.shape.fold_w = 1;
   o.shape.fold_c = narrow(channels);
   o.planes = o.shape.column == 1 && o.shape.channel != 1;
+  o.unit = std::gcd(o.shape.columns, o.shape.channel);
+  if (o.shape.channel != o.shape.columns) o.unit = std::gcd(o.unit, t.strides[2]);  // a slice of rows
   return o;
 }
 
@@ -321,18 +324,24 @@ HopperPacking hopper_packing(const Problem& p) {
   return plan;
 }
 
-Verdict hopper_packing_serves(const Problem& p) {
+/// What depends on sizes.
+static Verdict slice_serves(const Problem& p) {
   constexpr std::int64_t kMostElements = std::int64_t{1} << 31, kMostBytes = std::int64_t{2} << 30;
+  for (const TensorDesc* t : {&p.x, &p.y, &p.w}) POLYMIO_REQUIRE_MOST(t->space(), kMostElements - 1, "elements");
+  const HopperPacking plan = hopper_packing(p);
+  POLYMIO_REQUIRE_MOST(plan.bytes(), kMostBytes, "bytes of copies");
+  return hopper_serves(plan.inner);
+}
+
+Verdict hopper_packing_serves(const Problem& p) {
   POLYMIO_REQUIRE(p.all_types(DataType::kHalf) || p.all_types(DataType::kBFloat16), "not all floats of 16 bits");
   POLYMIO_REQUIRE(!p.has_casts(), "casts");
   POLYMIO_REQUIRE(p.groups() == 1, "groups");
   POLYMIO_REQUIRE(is_dense(p.w), "strided weights");
-  for (const TensorDesc* t : {&p.x, &p.y, &p.w}) POLYMIO_REQUIRE_MOST(t->count(), kMostElements - 1, "elements");
   const HopperPacking plan = hopper_packing(p);
   POLYMIO_REQUIRE(plan.x.copied || plan.w.copied || plan.y.copied, "needs no copies");
   POLYMIO_REQUIRE(!plan.x.copied || is_dense(p.x), "strided x");
   POLYMIO_REQUIRE(!plan.y.copied || is_dense(p.y), "strided y");
-  POLYMIO_REQUIRE_MOST(plan.bytes(), kMostBytes, "bytes of copies");
   for (const HopperOperand* o : {&plan.x, &plan.w, &plan.y}) {
     if (!o->output || !o->copied) continue;
     POLYMIO_REQUIRE(p.scalars != Scalars::kBilinear, "does not add to a copy");
@@ -340,7 +349,9 @@ Verdict hopper_packing_serves(const Problem& p) {
   }
   POLYMIO_REQUIRE(p.k() % kUnit == 0 || !(p.epilogue.bias || p.epilogue.scale),
                   "parameters of channels that are no multiple of 8");
-  return hopper_serves(plan.inner);
+  for (const Problem& slice : hopper_slices(p).shapes)
+    if (const Verdict v = slice_serves(slice); !v) return v;
+  return {};
 }
 
 }  // namespace polymio::convolution::cuda

@@ -14,6 +14,7 @@ struct HopperOperand {
   bool planes = false;  // no fold, and the columns of the tensor are innermost
   bool output = false;
   kernels::FoldShape shape{};
+  std::int64_t unit = 1;           // elements of which those before each row of columns are a multiple
   std::int64_t bytes = 0, at = 0;  // of the copy, and where it begins in the workspace
 };
 

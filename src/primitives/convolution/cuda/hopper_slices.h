@@ -1,0 +1,28 @@
+// Slices of a convolution, so that the copies of a slice fit a workspace: of images, or of the first spatial dimension
+// of one image. Pure functions of the problem.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <vector>
+
+#include "primitives/convolution/convolution.h"
+
+namespace polymio::convolution::cuda {
+
+/// Copies of a problem that is not sliced take at most this.
+constexpr std::int64_t kMostCopiedBytes = std::int64_t{512} << 20;
+
+struct HopperSlices {
+  struct Slice {
+    std::size_t shape;  // an index of `shapes`
+    std::int64_t x, y;  // the first element of its tensors in those of the problem
+  };
+  std::vector<Problem> shapes;  // that differ
+  std::vector<Slice> slices;    // in the order they run
+};
+
+/// Forward and backward data whose copies take more than `most_bytes` in slices whose copies do not; others whole, and
+/// what has no such slices. Where a slice is not whole in the first spatial dimension, its padding is that before its
+/// first row: sizes of input and output do not determine each other.
+HopperSlices hopper_slices(const Problem&, std::int64_t most_bytes = kMostCopiedBytes);
+
+}  // namespace polymio::convolution::cuda
