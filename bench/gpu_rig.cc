@@ -405,9 +405,9 @@ double Rig::matrix_rate(DataType type) {
                               .alignment = 16,
                               .workspace = kWorkspace};
   const DeviceInfo& device = handle_.device();
-  const bool bytes = size_of(type) == 1;  // at twice the rate of 16 bits
-  const double tensor_cores =
-      1e3 * device.gpu.clock_ghz * device.units * device.gpu.matrix_flops.bits16 * (bytes ? 2 : 1);
+  const bool bytes = size_of(type) == 1;
+  const auto& flops = device.gpu.matrix_flops;
+  const double tensor_cores = 1e3 * device.gpu.clock_ghz * device.units * (bytes ? flops.bits8 : flops.bits16);
   rate = size_of(type) <= 2 && tensor_cores > 0 ? tensor_cores : device.fp32_gflops * 1e3;
   const char* source = "nominal rate";
   if (const auto multiplier = graphs_ && !bytes ? stream_.multiplier(product, 0) : nullptr) {

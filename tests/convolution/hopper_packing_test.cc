@@ -182,7 +182,7 @@ void expect_swapped(const Problem& p, const Problem::Args& args) {
 
 TEST_F(HopperPacking, SwapsChannelsOfWeights) {
   for (const DataType type : {DataType::kFloat, DataType::kFloat8E4m3fn}) {
-    Shape s{.x = {1, 48, 6, 7}, .w = {80, 48, 3, 2}, .type = type};
+    Shape s{.x = {1, 176, 6, 7}, .w = {144, 176, 3, 2}, .type = type};
     s.channels_last = true;
     const Problem p = problem(Direction::kBackwardData, s);
     const DeviceInfo& d = device_->info();

@@ -73,8 +73,8 @@ class HostHopper final : public ForwardingStream {
     if (spec.entry == "add_partials") return add_partials(arguments);
     if (spec.entry == "widen") return widen(arguments, spec.options.front());
     if (spec.entry == "swap_channels")
-      return spec.options.front() == "-DELEMENT=u8" ? swap_channels<std::uint8_t>(arguments)
-                                                    : swap_channels<float>(arguments);
+      return spec.options.front() == "-DBYTES=1" ? swap_channels<std::uint8_t>(arguments)
+                                                 : swap_channels<float>(arguments);
     const auto program = hopper_programs().find(spec.instantiation);
     if (program == hopper_programs().end()) throw std::runtime_error("add to the programs " + spec.instantiation);
     const auto& [run, bytes, threads] = program->second;

@@ -21,8 +21,8 @@ using cuda::HopperHaloWeights;
 using cuda::HopperProduct;
 using cuda::HopperWeights;
 
-constexpr std::int64_t kThreads = 384;                      // as in the kernels
-constexpr std::int64_t kSwapThreads = 256, kSwapTile = 32;  // as in swap_channels.cl
+constexpr std::int64_t kThreads = 384;                                         // as in the kernels
+constexpr std::int64_t kSwapThreads = 256, kSwapTile32 = 32, kSwapTile8 = 64;  // as in swap_channels.cl
 
 /// The arguments of ConvProduct.
 template <int kPhases>
@@ -189,8 +189,10 @@ class Hopper final : public GpuSolver<Problem> {
                                        plan.split, epilogue(p), plan.one_phase ? 1 : HopperProduct::kMaxPhases);
     }
     if (!cuda::hopper_swaps_weights(p)) return {spec};
-    const char* const element = size_of(p.w.type) == 1 ? "-DELEMENT=u8" : "-DELEMENT=u32";
-    return {spec, {"primitives/convolution/cuda/swap_channels.cl", "swap_channels", {element}}};
+    return {spec,
+            {"primitives/convolution/cuda/swap_channels.cl",
+             "swap_channels",
+             {fmt::format("-DBYTES={}", size_of(p.w.type))}}};
   }
 
   static std::vector<KernelSpec> weights_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
@@ -222,7 +224,8 @@ class Hopper final : public GpuSolver<Problem> {
   static const void* weights_of(Stream& stream, const Problem& p, const Args& a, const Kernels& built) {
     if (!cuda::hopper_swaps_weights(p)) return a.w;
     const std::int64_t taps = p.w.count() / p.k() / p.c();
-    const std::int64_t tiles = ceil_div(p.k(), kSwapTile) * ceil_div(p.c(), kSwapTile) * taps;
+    const std::int64_t tile = size_of(p.w.type) == 1 ? kSwapTile8 : kSwapTile32,
+                       tiles = ceil_div(p.k(), tile) * ceil_div(p.c(), tile) * taps;
     const Buffer swapped(workspace_of(a));
     launch(stream, *built[1], launch_shape(kSwapThreads, tiles), Buffer(a.w), swapped, gpu::narrow(p.k()),
            gpu::narrow(taps), gpu::narrow(p.c()));

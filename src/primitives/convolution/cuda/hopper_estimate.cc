@@ -27,12 +27,13 @@ double memory_us(const DeviceInfo& d, const Problem& p, double share) {
 
 /// Constants of forward and backward data, fitted to times on an H100, of TF32 on an H200.
 namespace product {
-constexpr double kGhz = 1.37, kTf32Ghz = 1.65, kByteGhz = 1.5, kStartUs = 1.8, kHaloStartUs = 3.2, kMemory = 0.8;
+constexpr double kGhz = 1.37, kTf32Ghz = 1.65, kInt8Ghz = 1.6, kStartUs = 1.8, kHaloStartUs = 3.2, kMemory = 0.8;
 constexpr double kFlop = 8192 / 2;   // per clock
 constexpr double kL2Bytes = 61;      // per clock
 constexpr double kStore = 0.035;     // clocks per byte of a tile
 constexpr double kSplitStore = 3.4;  // times as much, if blocks add their sums
 constexpr double kSplitUs = 1.6, kSwapUs = 2;
+constexpr double kAddClocks = 70;                      // beside one for each sum that is added to others
 constexpr double kNarrow = 1.77;                       // times the clocks of products: fewer than 128 columns
 constexpr double kApart = 1.02;                        // tiles apart
 constexpr double kHalfBox = 1.4;                       // tiles apart that use half of a box of transposed weights
@@ -43,7 +44,9 @@ constexpr double kHaloFlop = 8192 / 1.92, kHaloStore = 0.0075, kTf32HaloStore = 
 }  // namespace product
 
 double product_ghz(const Problem& p) {
-  return p.w.type == DataType::kFloat ? product::kTf32Ghz : size_of(p.w.type) == 1 ? product::kByteGhz : product::kGhz;
+  return p.w.type == DataType::kFloat  ? product::kTf32Ghz
+         : p.w.type == DataType::kInt8 ? product::kInt8Ghz
+                                       : product::kGhz;
 }
 
 double halo_us(const DeviceInfo& d, const Problem& p) {
@@ -71,9 +74,12 @@ double product_us(const DeviceInfo& d, const Problem& p, const TunePoint& point)
   const bool split = plan.split > 1, transposed = hopper_transposes_weights(p);
   const bool data = p.direction == Direction::kBackwardData;
   const double elements = real(tile.rows()) * tile.columns;
-  // A step of TF32 takes as long as one of 16 bits: half the channels at half the rate.
-  const double products = 2 * elements * kHopperDepth / product::kFlop * (tile.columns < 128 ? product::kNarrow : 1),
-               loads = tile.stage_rows(transposed) * 128 / product::kL2Bytes;
+  // A step takes as long in every type: of TF32, half the channels at half the rate.
+  const bool adds = is_fp8(p.w.type) && tile.apart;  // while the matrix unit waits
+  const double products =
+      2 * elements * kHopperDepth / product::kFlop * (tile.columns < 128 && !adds ? product::kNarrow : 1) +
+      (adds ? tile.row_blocks * (tile.columns / 2.0 + product::kAddClocks) : 0);
+  const double loads = tile.stage_rows(transposed) * 128 / product::kL2Bytes;
   const bool half_box = transposed && tile.apart && tile.columns % 64 != 0;
   const bool strided = !data && std::ranges::any_of(plan.phases.front().step, [](int step) { return step > 1; });
   const int depth = hopper_depth(p.w.type);
@@ -83,7 +89,8 @@ double product_us(const DeviceInfo& d, const Problem& p, const TunePoint& point)
                       (plan.shape.taps_innermost ? 1
                        : strided                 ? product::kOrderStrided
                                                  : product::kOrder);
-  const double store = product::kStore * elements * static_cast<double>(size_of(p.output().type));
+  const double store =
+      product::kStore * elements * static_cast<double>(std::max<std::size_t>(2, size_of(p.output().type)));
   // Larger clusters do not fill all parts of the device.
   const int units = plan.split < 4 ? d.units : d.units * 10 / 11;
   double clocks = tile.apart ? store : 0;
