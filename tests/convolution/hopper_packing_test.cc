@@ -236,6 +236,33 @@ TEST_F(HopperPacking, WidensEveryCodeOf8BitFloats) {
   }
 }
 
+TEST_F(HopperPacking, ReferenceOfGpusRoundsStochasticallyAsThatOfTheCpu) {
+  for (const DataType type : kDataTypes) {
+    if (!is_fp8(type)) continue;
+    SCOPED_TRACE(name_of(type));
+    Problem p = problem(Direction::kForward, {.x = {2, 9, 12, 11}, .w = {7, 9, 3, 3}, .type = type});
+    p.rounding = Rounding::kStochastic;
+    p.scalars = Scalars::kBilinear;
+    const auto& solver = dynamic_cast<const GpuSolver<Problem>&>(*solver_by_name("ConvGpuReferenceFwd"));
+    ASSERT_EQ(solver.is_applicable(opencl_->info(), p).text(), Verdict{}.text());
+    Problem::Args args;
+    args.x = filled(type, p.x.space());
+    args.w = filled(type, p.w.space());
+    args.alpha = 0.0037;  // some results are subnormal
+    args.beta = 0.01;
+    args.seed = 12345678901234567u;
+    Problem::Args wanted = args;
+    args.y = filled(type, p.y.space());
+    wanted.y = filled(type, p.y.space());
+    std::memcpy(args.y, wanted.y, p.y.bytes());
+    const Kernels kernels = build_kernels(*opencl_, solver.kernel_specs(opencl_->info(), p, {}));
+    solver.assemble(opencl_->info(), p, {}, kernels)(*opencl_, args);
+    opencl_->synchronize();
+    convolve(p, wanted);
+    EXPECT_EQ(std::memcmp(args.y, wanted.y, p.y.bytes()), 0);
+  }
+}
+
 TEST_F(HopperPacking, CopiesOfAllSizes) {
   constexpr auto kBf16 = DataType::kBFloat16;
   check_directions({.x = {2, 40, 6, 7}, .w = {72, 40, 3, 3}, .pad = {1, 1}, .type = DataType::kHalf});

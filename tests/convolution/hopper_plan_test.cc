@@ -152,7 +152,8 @@ struct Options {
   Sizes x_strides = {}, y_strides = {};           // of views
   bool planes = false;                            // the output's channels are not innermost
   std::optional<DataType> second = {}, out = {};  // types of weights and output that differ from `type`
-  const char* solver = "";                        // the end of its name without the direction
+  Rounding rounding = Rounding::kStandard;
+  const char* solver = "";  // the end of its name without the direction
 };
 
 /// A problem with its tensors and the expected output.
@@ -173,6 +174,8 @@ class Layer {
     }
     set_type(p_.w, o.second);
     set_type(d == kForward ? p_.y : p_.x, o.out);
+    p_.rounding = o.rounding;
+    args_.seed = 7;
     p_.epilogue = o.epilogue;
     p_.scalars = o.beta != 0 ? Scalars::kBilinear : o.alpha != 1 ? Scalars::kScale : Scalars::kDefault;
     for (const SolverBase* s : solvers(d, DeviceKind::kCuda))
@@ -295,7 +298,9 @@ class Layer {
                 sum += a[static_cast<std::size_t>(i)] * b[static_cast<std::size_t>(j)];
               });
               const std::int64_t to = points.offset(at);
-              dtype::store(p_.output().type, expected_.data(), to, finished(sum, to, at.i[1]));
+              const bool dithers = p_.rounding == Rounding::kStochastic;
+              dtype::store(p_.output().type, expected_.data(), to, finished(sum, to, at.i[1]),
+                           dithers ? dither(args_.seed, static_cast<std::uint64_t>(to)) : -1);
             }
   }
 
@@ -577,6 +582,12 @@ TEST_F(HopperPlan, Float8) {
   }
   Layer(kForward, tails, with(kE4, kE4, kE4, 0.25, 1)).check({3, 1, 0});
   Layer(kForward, tails, with(kE4, kE4, DataType::kFloat, 2, 1)).check({1, 1, 0});
+  Options dithers = with(kE4, kE4, kE4);
+  dithers.rounding = Rounding::kStochastic;
+  Layer(kForward, tails, dithers).check({4, 1, 0});
+  dithers = with(kE4, kE4, kE4, 0.25, 1, 132);
+  dithers.rounding = Rounding::kStochastic;
+  Layer(kData, data_tails, dithers).check({10, 2, 0});
 }
 
 // 8-bit floats of all formats by copies in bf16.
@@ -593,6 +604,9 @@ TEST_F(HopperPlan, WidenedFloat8) {
   Layer(kData, tails, with(kF5, kE4, kF5)).check({8, 1, 0});
   Layer(kForward, tails, with(kE4, kE4, DataType::kHalf, 1, 0, 132)).check({10, 2, 0});
   Layer(kData, strided, with(kE4, kF5, DataType::kFloat)).check({1, 1, 0});
+  Options dithers = with(kE4, kF5, kF5);
+  dithers.rounding = Rounding::kStochastic;
+  Layer(kData, strided, dithers).check({1, 1, 0});
 }
 
 // Whole tiles; shares that begin and end within tiles, more and fewer of them than tiles; parts of tiles.

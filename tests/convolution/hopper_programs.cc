@@ -32,13 +32,18 @@ template <>
 template <>
 [[maybe_unused]] constexpr const char* kResult<sm90::Signed8> = "sm90::Signed8";
 template <>
-[[maybe_unused]] constexpr const char* kResult<sm90::Result8<4, false>> = "sm90::Result8<4, false>";
+[[maybe_unused]] constexpr const char* kResult<sm90::Result8<4, false, false>> = "sm90::Result8<4, false, false>";
 template <>
-[[maybe_unused]] constexpr const char* kResult<sm90::Result8<5, false>> = "sm90::Result8<5, false>";
+[[maybe_unused]] constexpr const char* kResult<sm90::Result8<5, false, false>> = "sm90::Result8<5, false, false>";
 template <>
-[[maybe_unused]] constexpr const char* kResult<sm90::Result8<4, true>> = "sm90::Result8<4, true>";
+[[maybe_unused]] constexpr const char* kResult<sm90::Result8<4, true, false>> = "sm90::Result8<4, true, false>";
 template <>
-[[maybe_unused]] constexpr const char* kResult<sm90::Result8<5, true>> = "sm90::Result8<5, true>";
+[[maybe_unused]] constexpr const char* kResult<sm90::Result8<5, true, false>> = "sm90::Result8<5, true, false>";
+
+template <>
+[[maybe_unused]] constexpr const char* kResult<sm90::Result8<4, false, true>> = "sm90::Result8<4, false, true>";
+template <>
+[[maybe_unused]] constexpr const char* kResult<sm90::Result8<5, true, true>> = "sm90::Result8<5, true, true>";
 
 /// The name of an element, as the kernels' templates take it.
 template <class T>
@@ -244,15 +249,18 @@ Programs programs() {
   const std::integer_sequence<int, 1, 3, 4, 5, 10, 11, 12> with_sums;
   add_float8_tiles<Half>(all, with_sums);
   add_float8_tiles<Tf32>(all, std::integer_sequence<int, 1>());
-  add_float8_tiles<sm90::Result8<4, false>>(all, std::integer_sequence<int, 3, 4>());
-  add_float8_tiles<sm90::Result8<5, false>>(all, std::integer_sequence<int, 1>());
-  add_product<sm90::Float8<sm90::Result8<4, false>>, 2, false, 3, 1, Old>(all);
+  add_float8_tiles<sm90::Result8<4, false, false>>(all, std::integer_sequence<int, 3, 4>());
+  add_float8_tiles<sm90::Result8<5, false, false>>(all, std::integer_sequence<int, 1>());
+  add_product<sm90::Float8<sm90::Result8<4, false, false>>, 2, false, 3, 1, Old>(all);
   add_product<sm90::Float8<Tf32>, 2, false, 1, 1, Old>(all);
-  add_product<sm90::Float16<sm90::Result8<4, true>>, 2, false, 3, 1>(all);
-  add_product<sm90::Float16<sm90::Result8<4, true>>, 2, true, 4, 1, Old>(all);
-  add_product<sm90::Float16<sm90::Result8<5, true>>, 2, true, 8, 1>(all);
+  add_product<sm90::Float16<sm90::Result8<4, true, false>>, 2, false, 3, 1>(all);
+  add_product<sm90::Float16<sm90::Result8<4, true, false>>, 2, true, 4, 1, Old>(all);
+  add_product<sm90::Float16<sm90::Result8<5, true, false>>, 2, true, 8, 1>(all);
   add_product<sm90::Float16<Half>, 2, false, 10, 2>(all);
   add_product<sm90::Float16<Tf32>, 2, true, 1, 1, Plain, kMany>(all);
+  add_product<sm90::Float8<sm90::Result8<4, false, true>>, 2, false, 4, 1>(all);
+  add_product<sm90::Float8<sm90::Result8<4, false, true>>, 2, false, 10, 2, Old>(all);
+  add_product<sm90::Float16<sm90::Result8<5, true, true>>, 2, true, 1, 1, Plain, kMany>(all);
   add_byte_dimensions<1>(all);
   add_byte_dimensions<3>(all);
   add_product<Half, 2, false, 12, 1, Old>(all);

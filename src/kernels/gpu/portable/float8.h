@@ -92,6 +92,27 @@ INLINE u32 fp8_of_float(float v, const int exponent, const int fnuz) {
   return body == 0 ? 0u : ((u >> 24) & 0x80u) | MIN(body, 0x7fu);
 }
 
+/// Rounds up in proportion to what is dropped: adds 23 random bits below the bits that stay. Saturates.
+INLINE u32 fp8_of_float_dithered(float v, const int exponent, const int fnuz, u32 dither) {
+  const int mantissa = 7 - exponent, bias = FP8_BIAS(exponent, fnuz);
+  const u32 u = BITS_OF_FLOAT(v), magnitude = u & 0x7fffffffu, sign = (u >> 24) & 0x80u;
+  const u32 max_value = fnuz ? 0x7fu : exponent == 4 ? 0x7eu : 0x7bu;
+  if (v != v || (fnuz && magnitude == 0x7f800000u)) return FP8_NAN(fnuz);
+  const int raw = (int)(magnitude >> 23), e = raw == 0 ? -126 : raw - 127, subnormal = e < 1 - bias;
+  const int dropped_bits = MIN(23 - mantissa + (subnormal ? 1 - bias - e : 0), 62), shift = dropped_bits - 23;
+  u64 m = (u & 0x7fffffu) | (raw == 0 ? 0u : 0x800000u);
+  m += shift > 0 ? (u64)dither << shift : (u64)(dither >> -shift);
+  const u32 body = ((u32)(subnormal ? 0 : e + bias - 1) << mantissa) + (u32)(m >> dropped_bits);
+  return (fnuz && body == 0 ? 0u : sign) | MIN(body, max_value);
+}
+
+/// 23 random bits for element i: convolution::dither().
+INLINE u32 dither_of(u64 seed, u64 i) {
+  u64 h = (seed ^ i) * ((u64)0x9e3779b9u << 32 | 0x7f4a7c15u);
+  h = (h ^ (h >> 29) ^ ((u64)0x94d049bbu << 32 | 0x133111ebu)) * ((u64)0x9e3779b9u << 32 | 0x7f4a7c15u);
+  return (u32)(h ^ (h >> 29)) & 0x7fffffu;
+}
+
 #ifdef FP64
 /// Round to odd: truncates and sets the last bit where inexact. Rounding the result to a narrower format then equals
 /// rounding the double itself.
@@ -108,11 +129,14 @@ INLINE float round_to_odd(double v) {
 #endif
 
 // Numbers of codes, loads and stores by name, as in portable.h.
-#define FP8_ELEMENTS(name, exponent, fnuz)                                            \
-  typedef u8 stored_##name;                                                           \
-  INLINE float number_##name(u32 code) { return float_of_fp8(code, exponent, fnuz); } \
-  INLINE float load_##name(GLOBAL const u8* p, i64 i) { return number_##name(p[i]); } \
-  INLINE void store_##name(GLOBAL u8* p, i64 i, real v) { p[i] = (u8)fp8_of_float(NARROWED(v), exponent, fnuz); }
+#define FP8_ELEMENTS(name, exponent, fnuz)                                                                        \
+  typedef u8 stored_##name;                                                                                       \
+  INLINE float number_##name(u32 code) { return float_of_fp8(code, exponent, fnuz); }                             \
+  INLINE float load_##name(GLOBAL const u8* p, i64 i) { return number_##name(p[i]); }                             \
+  INLINE void store_##name(GLOBAL u8* p, i64 i, real v) { p[i] = (u8)fp8_of_float(NARROWED(v), exponent, fnuz); } \
+  INLINE void store_dithered_##name(GLOBAL u8* p, i64 i, float v, u64 seed) {                                     \
+    p[i] = (u8)fp8_of_float_dithered(v, exponent, fnuz, dither_of(seed, (u64)i));                                 \
+  }
 FP8_ELEMENTS(fp8, 4, 1)
 FP8_ELEMENTS(bfp8, 5, 1)
 FP8_ELEMENTS(fp8_e4m3fn, 4, 0)

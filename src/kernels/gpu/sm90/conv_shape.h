@@ -27,6 +27,7 @@ struct ConvPhase {
 struct ConvScalars {
   float alpha, beta, residual_alpha, act_alpha, act_beta, act_gamma;
   double exact_alpha, exact_beta;  // for integers
+  unsigned long long seed;         // of stochastic rounding
 };
 
 /// Sizes and scalars of ConvProduct. A step of the product is a tap and 64 channels.

@@ -20,9 +20,14 @@ DEVICE u64 operand(u32 shared, u32 box = 16) {
   return ((shared & kOfBlock) >> 4) | u64(box >> 4) << 16 | (kEightRows >> 4) << 32 | kSwizzle;
 }
 
+/// Results that are rounded to nearest.
+struct Nearest {
+  static constexpr bool kDithers = false;
+};
+
 /// Operands of kBytes whose sums are fp32.
 template <int kBytes>
-struct Operands {
+struct Operands : Nearest {
   using Sum = float;
   static constexpr int kOperandBytes = kBytes;
   static constexpr bool kAddsSteps = false;

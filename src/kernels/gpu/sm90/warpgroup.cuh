@@ -166,7 +166,7 @@ struct Tf32 : Operands<4> {
   static DEVICE float of(float v) { return v; }
 };
 
-struct Int32 {
+struct Int32 : Nearest {
   using Stored = int;
   using Pair = uint2;
   using Value = int;
@@ -181,7 +181,7 @@ struct Int32 {
 };
 
 /// Results saturate.
-struct Signed8 {
+struct Signed8 : Nearest {
   using Stored = signed char;
   using Pair = unsigned short;
   using Value = int;
@@ -195,9 +195,10 @@ struct Signed8 {
   static DEVICE int high(Pair v) { return (signed char)(v >> 8); }
 };
 
-/// The formats of float8.h.
-template <int kExponent, bool kFnuz>
+/// The formats of float8.h. kDither: rounded stochastically.
+template <int kExponent, bool kFnuz, bool kDither>
 struct Result8 {
+  static constexpr bool kDithers = kDither;
   using Stored = unsigned char;
   using Pair = unsigned short;
   using Value = float;
@@ -209,6 +210,11 @@ struct Result8 {
     else
       asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(v) : "f"(high), "f"(low));
     return v;
+  }
+  /// Of neighbouring elements, the first of which has this offset.
+  static DEVICE Pair pack(float low, float high, u64 seed, i64 place) {
+    const u32 first = fp8_of_float_dithered(low, kExponent, kFnuz, dither_of(seed, u64(place)));
+    return Pair(first | fp8_of_float_dithered(high, kExponent, kFnuz, dither_of(seed, u64(place + 1))) << 8);
   }
   static DEVICE float low(Pair v) { return float_of_fp8(v & 0xffu, kExponent, kFnuz); }
   static DEVICE float high(Pair v) { return float_of_fp8(v >> 8, kExponent, kFnuz); }

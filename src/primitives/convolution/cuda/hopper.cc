@@ -52,22 +52,23 @@ struct WeightsArguments {
   void *dw, *partials, *sums, *done;
 };
 
-std::string element_of(DataType t) {
+std::string element_of(DataType t, Rounding rounding = Rounding::kStandard) {
+  const bool dithers = rounding == Rounding::kStochastic;
   switch (t) {
     case DataType::kHalf: return "sm90::Half";
     case DataType::kBFloat16: return "sm90::Bfloat16";
     case DataType::kInt32: return "sm90::Int32";
     case DataType::kInt8: return "sm90::Signed8";
-    case DataType::kFloat8E4m3fn: return "sm90::Result8<4, false>";
-    case DataType::kFloat8E5m2: return "sm90::Result8<5, false>";
-    case DataType::kFloat8Fnuz: return "sm90::Result8<4, true>";
-    case DataType::kBFloat8Fnuz: return "sm90::Result8<5, true>";
+    case DataType::kFloat8E4m3fn: return fmt::format("sm90::Result8<4, false, {}>", dithers);
+    case DataType::kFloat8E5m2: return fmt::format("sm90::Result8<5, false, {}>", dithers);
+    case DataType::kFloat8Fnuz: return fmt::format("sm90::Result8<4, true, {}>", dithers);
+    case DataType::kBFloat8Fnuz: return fmt::format("sm90::Result8<5, true, {}>", dithers);
     default: return "sm90::Tf32";
   }
 }
 /// Of forward and backward data.
 std::string element_of(const Problem& p) {
-  const std::string result = element_of(p.output().type);
+  const std::string result = element_of(p.output().type, p.rounding);
   if (p.w.type == DataType::kInt8) return fmt::format("sm90::Int8<{}, {}>", result, p.scalars != Scalars::kDefault);
   if (is_fp8(p.w.type)) return fmt::format("sm90::Float8<{}>", result);
   return p.output().type == p.w.type ? result : fmt::format("sm90::Float16<{}>", result);
@@ -93,7 +94,8 @@ kernels::ConvScalars scalars_of(const Problem::Args& a) {
           narrow(a.activation_beta),
           narrow(a.activation_gamma),
           a.alpha,
-          a.beta};
+          a.beta,
+          a.seed};
 }
 
 /// The arguments of ConvHaloWeights.

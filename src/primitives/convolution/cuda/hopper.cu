@@ -228,7 +228,7 @@ struct ConvProduct {
     if (first_lane) empty(before).arrive();
   }
 
-  /// The same, with the sums of each step added to others. The other consumer multiplies while this one adds.
+  /// The same, with the sums of each step added to others. Consumers that share a tile multiply while the other adds.
   static DEVICE void multiply_steps(Sums& d, int consumer, int steps, RingPosition<kStages>& at) {
     const u64 a0 = first_pixels(consumer), b0 = first_weights();
     UNROLL
@@ -269,6 +269,22 @@ struct ConvProduct {
     }
   }
 
+  static DEVICE i64 place_of(const Arguments& a, const ConvPhase& p, const Pixel<kSpatial>& pixel) {
+    i64 place = p.dst + pixel.image * a.shape.dst_image;
+    UNROLL
+    for (int i = 0; i < kSpatial; ++i) place += pixel.at[i] * a.shape.dst_step[i];
+    return place;
+  }
+
+  /// Two results, the first of which has this place.
+  template <class V>
+  static DEVICE Pair pack(const Arguments& a, V low, V high, i64 place) {
+    if constexpr (Element::kDithers)
+      return Element::pack(low, high, a.shape.scalars.seed, place);
+    else
+      return Element::pack(low, high);
+  }
+
   /// The result of a sum at column `column` of the tile.
   static DEVICE auto result(const Arguments& a, const float* parameters, int column, Sum sum, Value added) {
     if constexpr (kIntegers) {
@@ -295,9 +311,7 @@ struct ConvProduct {
       first = thread / units;
       step = 128 / units;
       const Pixel<kSpatial> pixel = pixel_at(p, row + piece * unit);
-      place = p.dst + pixel.image * a.shape.dst_image;
-      UNROLL
-      for (int i = 0; i < kSpatial; ++i) place += pixel.at[i] * a.shape.dst_step[i];
+      place = place_of(a, p, pixel);
       if (pixel.image >= a.shape.images) place = -1;
     }
 
@@ -345,6 +359,12 @@ struct ConvProduct {
       Pixel<kSpatial> pixel;
       if (thread == 0) pixel = pixel_at(p, row0 + 64 * b);
       const PlanePart part(a, p, row0 + 64 * b);
+      i64 places[2] = {};  // of this thread's rows
+      if constexpr (Element::kDithers) {
+        UNROLL
+        for (int h = 0; h < 2; ++h)
+          places[h] = place_of(a, p, pixel_at(p, row0 + 64 * b + 16 * warp + lane / 4 + 8 * h)) + t.column * kColumns;
+      }
       UNROLL
       for (int j = 0; j < kSlabs; ++j) {
         const u32 slab = slabs + stores % kSlabBuffers * kSlabBytes;
@@ -377,8 +397,8 @@ struct ConvProduct {
             const int c = column + 16 * u + 8 * (m / 2) + 2 * (lane % 4);
             Pair added = {};
             if constexpr (kLoadsAddend) added = load_shared<Pair>(place(m));
-            packed[m] = Element::pack(result(a, per_channel, c, sums[2 * m], Element::low(added)),
-                                      result(a, per_channel, c + 1, sums[2 * m + 1], Element::high(added)));
+            packed[m] = pack(a, result(a, per_channel, c, sums[2 * m], Element::low(added)),
+                             result(a, per_channel, c + 1, sums[2 * m + 1], Element::high(added)), places[m % 2] + c);
           }
           if constexpr (kLoadsAddend) __syncwarp();
           if constexpr (kSize != 2) {
@@ -438,14 +458,12 @@ struct ConvProduct {
             t.row * kTileRows + (kPingPong ? 0 : consumer * 64 * kRowBlocks) + 64 * b + 16 * warp + lane / 4 + 8 * h;
         const Pixel<kSpatial> pixel = pixel_at(p, row);
         if (pixel.image >= a.shape.images || c >= a.shape.outputs) continue;
-        i64 place = p.dst + pixel.image * a.shape.dst_image + c * (kPlanes ? a.shape.dst_channel : 1);
-        UNROLL
-        for (int s = 0; s < kSpatial; ++s) place += pixel.at[s] * a.shape.dst_step[s];
+        const i64 place = place_of(a, p, pixel) + c * (kPlanes ? a.shape.dst_channel : 1);
         Pair added = {};
         if constexpr (kAddend != kNone)
           added = *reinterpret_cast<const Pair*>((kAddend == kOld ? a.dst_data : a.residual_data) + place);
-        const Pair pair = Element::pack(result(a, per_channel, column, sums[2 * h], Element::low(added)),
-                                        result(a, per_channel, column + 1, sums[2 * h + 1], Element::high(added)));
+        const Pair pair = pack(a, result(a, per_channel, column, sums[2 * h], Element::low(added)),
+                               result(a, per_channel, column + 1, sums[2 * h + 1], Element::high(added)), place);
         if constexpr (kPlanes) {
           a.dst_data[place] = u16(pair);
           a.dst_data[place + a.shape.dst_channel] = u16(pair >> 16);

@@ -224,7 +224,6 @@ Verdict check_types(const Problem& p) {
     POLYMIO_REQUIRE(p.all_types(t), "mixed types");
   }
   POLYMIO_REQUIRE(out != DataType::kDouble, "results of fp64");
-  POLYMIO_REQUIRE(!is_fp8(out) || p.rounding == Rounding::kStandard, "stochastic rounding");
   POLYMIO_REQUIRE((size_of(t) > 1 && out == t) || p.epilogue.empty(), "does not fuse epilogues of these types");
   return {};
 }
@@ -638,8 +637,8 @@ bool exceeds_registers(const HopperTile& tile, const Problem& p) {
   return is_fp8(p.w.type) && (tile.row_blocks + 1) * tile.columns > 384;
 }
 bool is_plain(const Problem& p) {
-  const bool multiplies = p.w.type == DataType::kInt8 && p.scalars != Scalars::kDefault;  // in double
-  return p.spatial() <= 2 && p.scalars != Scalars::kBilinear && !multiplies && !p.epilogue.residual &&
+  const bool converts = is_fp8(p.output().type) || (p.w.type == DataType::kInt8 && p.scalars != Scalars::kDefault);
+  return p.spatial() <= 2 && p.scalars != Scalars::kBilinear && !converts && !p.epilogue.residual &&
          !p.epilogue.scale && phases_of(p).size() == 1;
 }
 

@@ -20,7 +20,6 @@ class GpuReference final : public GpuSolver<Problem> {
   Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
     POLYMIO_REQUIRE(p.direction == direction_, "serves another direction");
     POLYMIO_REQUIRE(p.first_input().type == p.second_input().type, "mixed types");
-    POLYMIO_REQUIRE(p.rounding == Rounding::kStandard, "stochastic rounding");
     return gpu::check_device(d, p);
   }
 
@@ -34,6 +33,7 @@ class GpuReference final : public GpuSolver<Problem> {
                                                "reference_backward_weights"};
     auto options = gpu::type_options(d, p);
     options.emplace_back(p.first_input().type == DataType::kInt8 ? "-DSUM=i64" : "-DSUM=real");
+    if (p.rounding == Rounding::kStochastic) options.emplace_back("-DDITHERS");
     return {{"primitives/convolution/gpu/reference.cl", kEntries[static_cast<int>(direction_)], std::move(options)}};
   }
 
@@ -43,9 +43,10 @@ class GpuReference final : public GpuSolver<Problem> {
     return [p, shape = launch_shape(kThreads, blocks), kernel = kernels[0], wide = d.gpu.fp64, sizes = gpu::sizes_of(p),
             steps = gpu::steps_of(p), strides = gpu::strides_of(p)](Stream& stream, const Args& a) {
       const auto [first, second, output] = gpu::operands_of(p, a);
-      if (wide) return launch(stream, *kernel, shape, first, second, output, sizes, steps, strides, a.alpha, a.beta);
+      if (wide)
+        return launch(stream, *kernel, shape, first, second, output, sizes, steps, strides, a.alpha, a.beta, a.seed);
       const auto alpha = static_cast<float>(a.alpha), beta = static_cast<float>(a.beta);
-      launch(stream, *kernel, shape, first, second, output, sizes, steps, strides, alpha, beta);
+      launch(stream, *kernel, shape, first, second, output, sizes, steps, strides, alpha, beta, a.seed);
     };
   }
 

@@ -1,5 +1,6 @@
 // Convolution by its definition, in three directions: a thread per element of the output.
-// Options: IN, OUT (element types), SUM (type of the sums), FP64 if the device has double.
+// Options: IN, OUT (element types), SUM (type of the sums), FP64 if the device has double, DITHERS (8-bit floats are
+// rounded stochastically).
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/portable.h"
 #include "kernels/gpu/portable/float8.h"
@@ -15,15 +16,19 @@
 #define STEP ((i64)BLOCKS(0) * THREADS)
 #define THREADS 256
 
-INLINE void store_result(GLOBAL STORED(OUT) * out, i64 at, SUM sum, real alpha, real beta) {
+INLINE void store_result(GLOBAL STORED(OUT) * out, i64 at, SUM sum, real alpha, real beta, u64 seed) {
   real v = alpha * (real)sum;
   if (beta != 0) v += beta * (real)LOAD(OUT, out, at);
+#ifdef DITHERS
+  PASTE(store_dithered_, OUT)(out, at, (float)v, seed);
+#else
   STORE(OUT, out, at, v);
+#endif
 }
 
 KERNEL THREADS_PER_BLOCK(THREADS)
     reference_forward(GLOBAL const STORED(IN) * x, GLOBAL const STORED(IN) * w, GLOBAL STORED(OUT) * y, ConvSizes z,
-                      ConvSteps t, ConvStrides e, real alpha, real beta) {
+                      ConvSteps t, ConvStrides e, real alpha, real beta, u64 seed) {
   const i64 group_c = z.c / z.groups, group_k = z.k / z.groups, count = z.n * z.k * z.out[0] * z.out[1] * z.out[2];
   for (i64 i = FIRST; i < count; i += STEP) {
     COORDINATES(i, z.k, z.out);
@@ -41,7 +46,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
             sum += (SUM)LOAD(IN, image, c * e.x[1] + h0 * e.x[2] + h1 * e.x[3] + h2 * e.x[4]) *
                    (SUM)LOAD(IN, filter, c * e.w[1] + a * e.w[2] + b * e.w[3] + d * e.w[4]);
           }
-    store_result(y, major * e.y[0] + minor * e.y[1] + s0 * e.y[2] + s1 * e.y[3] + s2 * e.y[4], sum, alpha, beta);
+    store_result(y, major * e.y[0] + minor * e.y[1] + s0 * e.y[2] + s1 * e.y[3] + s2 * e.y[4], sum, alpha, beta, seed);
   }
 }
 
@@ -53,7 +58,7 @@ INLINE i64 output_of(i64 h, i64 r, i64 pad, i64 stride, i64 dilation, i64 out) {
 
 KERNEL THREADS_PER_BLOCK(THREADS)
     reference_backward_data(GLOBAL const STORED(IN) * y, GLOBAL const STORED(IN) * w, GLOBAL STORED(OUT) * x,
-                            ConvSizes z, ConvSteps t, ConvStrides e, real alpha, real beta) {
+                            ConvSizes z, ConvSteps t, ConvStrides e, real alpha, real beta, u64 seed) {
   const i64 group_c = z.c / z.groups, group_k = z.k / z.groups, count = z.n * z.c * z.in[0] * z.in[1] * z.in[2];
   for (i64 i = FIRST; i < count; i += STEP) {
     COORDINATES(i, z.c, z.in);
@@ -72,13 +77,13 @@ KERNEL THREADS_PER_BLOCK(THREADS)
             sum += (SUM)LOAD(IN, image, k * e.y[1] + o0 * e.y[2] + o1 * e.y[3] + o2 * e.y[4]) *
                    (SUM)LOAD(IN, filter, k * e.w[0] + a * e.w[2] + b * e.w[3] + d * e.w[4]);
           }
-    store_result(x, major * e.x[0] + minor * e.x[1] + s0 * e.x[2] + s1 * e.x[3] + s2 * e.x[4], sum, alpha, beta);
+    store_result(x, major * e.x[0] + minor * e.x[1] + s0 * e.x[2] + s1 * e.x[3] + s2 * e.x[4], sum, alpha, beta, seed);
   }
 }
 
 KERNEL THREADS_PER_BLOCK(THREADS)
     reference_backward_weights(GLOBAL const STORED(IN) * x, GLOBAL const STORED(IN) * y, GLOBAL STORED(OUT) * w,
-                               ConvSizes z, ConvSteps t, ConvStrides e, real alpha, real beta) {
+                               ConvSizes z, ConvSteps t, ConvStrides e, real alpha, real beta, u64 seed) {
   const i64 group_c = z.c / z.groups, group_k = z.k / z.groups,
             count = z.k * group_c * z.filter[0] * z.filter[1] * z.filter[2];
   for (i64 i = FIRST; i < count; i += STEP) {
@@ -97,6 +102,6 @@ KERNEL THREADS_PER_BLOCK(THREADS)
             sum += (SUM)LOAD(IN, image, n * e.x[0] + h0 * e.x[2] + h1 * e.x[3] + h2 * e.x[4]) *
                    (SUM)LOAD(IN, gradient, n * e.y[0] + a * e.y[2] + b * e.y[3] + d * e.y[4]);
           }
-    store_result(w, major * e.w[0] + minor * e.w[1] + s0 * e.w[2] + s1 * e.w[3] + s2 * e.w[4], sum, alpha, beta);
+    store_result(w, major * e.w[0] + minor * e.w[1] + s0 * e.w[2] + s1 * e.w[3] + s2 * e.w[4], sum, alpha, beta, seed);
   }
 }

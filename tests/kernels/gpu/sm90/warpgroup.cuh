@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "base/dtype.h"
+#include "primitives/convolution/definition.h"
 #include "kernels/gpu/sm90/barrier.cuh"
 #include "kernels/gpu/sm90/operand.cuh"
 
@@ -86,7 +87,7 @@ std::uint32_t rounded(double v) {
   return bits;
 }
 
-struct Int32 {
+struct Int32 : Nearest {
   using Stored = int;
   using Pair = uint2;
   using Value = int;
@@ -98,23 +99,31 @@ struct Int32 {
 };
 
 /// Results of 8 bits.
-template <polymio::DataType kType, class V>
+template <polymio::DataType kType, class V, bool kDither = false>
 struct Bytes {
+  static constexpr bool kDithers = kDither;
   using Stored = std::uint8_t;
   using Pair = std::uint16_t;
   using Value = V;
   static Pair pack(double low, double high) {
     return static_cast<Pair>(rounded<kType>(low) | rounded<kType>(high) << 8);
   }
+  static Pair pack(double low, double high, u64 seed, std::int64_t place) {
+    Pair pair = 0;
+    for (int i = 0; i < 2; ++i)
+      polymio::dtype::store(kType, &pair, i, i == 0 ? low : high,
+                            polymio::convolution::dither(seed, static_cast<std::uint64_t>(place + i)));
+    return pair;
+  }
   static Value low(Pair v) { return static_cast<Value>(polymio::dtype::load(kType, &v, 0)); }
   static Value high(Pair v) { return static_cast<Value>(polymio::dtype::load(kType, &v, 1)); }
 };
 using Signed8 = Bytes<polymio::DataType::kInt8, int>;
-template <int kExponent, bool kFnuz>
+template <int kExponent, bool kFnuz, bool kDither>
 using Result8 = Bytes<kExponent == 4 ? kFnuz ? polymio::DataType::kFloat8Fnuz : polymio::DataType::kFloat8E4m3fn
                       : kFnuz        ? polymio::DataType::kBFloat8Fnuz
                                      : polymio::DataType::kFloat8E5m2,
-                      float>;
+                      float, kDither>;
 
 inline u32 bits_of(float v) { return std::bit_cast<u32>(v); }
 inline u32 bits_of(int v) { return static_cast<u32>(v); }
