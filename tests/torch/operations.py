@@ -30,6 +30,15 @@ class Library:
         if getattr(self.c, name)(*map(self.argument, arguments)) != 0:
             raise RuntimeError(f"{name}: {self.c.polymioGetLastError().decode()}")
 
+    def bound(self, name, *arguments):
+        """The call with arguments that are converted once, for a caller that is timed."""
+        function, given = getattr(self.c, name), tuple(map(self.argument, arguments))
+
+        def call(arguments=arguments):  # keeps tensors
+            if function(*given) != 0:
+                self(name, *arguments)
+        return call
+
     def argument(self, value):
         """Tensors pass their address, floating-point numbers are doubles; descriptors are made by tensor()."""
         if isinstance(value, torch.Tensor):
@@ -84,9 +93,8 @@ def batch_norm_training(lib, x):
     y, running, saved = like(x), [mean.clone(), variance.clone()], [like(mean), like(mean)]
     dx, dp = lib.tensor(x, 4), lib.tensor(scale.view(1, -1, 1, 1) if x.dim() < 5 else scale.view(1, -1, 1, 1, 1))
 
-    def ours():
-        lib("miopenBatchNormalizationForwardTraining_V2", lib.handle, 1, *lib.floats(), dx, x, dx, y, dp, dp, dp, dp,
-            scale, bias, 0.1, *running, EPSILON, *saved)
+    ours = lib.bound("miopenBatchNormalizationForwardTraining_V2", lib.handle, 1, *lib.floats(), dx, x, dx, y, dp, dp,
+                     dp, dp, scale, bias, 0.1, *running, EPSILON, *saved)
 
     def theirs(x=x):
         return aten.native_batch_norm(x, *[p.to(scale_type(x)) for p in (scale, bias, mean, variance)], True, 0.1, EPSILON)
@@ -103,9 +111,8 @@ def batch_norm_inference(lib, x):
     y = like(x)
     dx, dp = lib.tensor(x, 4), lib.tensor(scale.view(1, -1, 1, 1) if x.dim() < 5 else scale.view(1, -1, 1, 1, 1))
 
-    def ours():
-        lib("miopenBatchNormalizationForwardInference_V2", lib.handle, 1, *lib.floats(), dx, x, dx, y, dp, dp, dp, dp,
-            scale, bias, mean, variance, EPSILON)
+    ours = lib.bound("miopenBatchNormalizationForwardInference_V2", lib.handle, 1, *lib.floats(), dx, x, dx, y, dp,
+                     dp, dp, dp, scale, bias, mean, variance, EPSILON)
 
     def theirs(x=x):
         to = scale_type(x)
@@ -123,9 +130,8 @@ def batch_norm_backward(lib, x):
     saved, grads = [mean.to(scale.dtype), inverse.to(scale.dtype)], [like(scale), like(scale)]
     d, dp = lib.tensor(x, 4), lib.tensor(scale.view(1, -1, 1, 1) if x.dim() < 5 else scale.view(1, -1, 1, 1, 1))
 
-    def ours():
-        lib("miopenBatchNormalizationBackward_V2", lib.handle, 1, *lib.floats(), *lib.floats(), d, x, d, dy, d, dx, dp,
-            dp, dp, dp, scale, *grads, EPSILON, *saved)
+    ours = lib.bound("miopenBatchNormalizationBackward_V2", lib.handle, 1, *lib.floats(), *lib.floats(), d, x, d, dy,
+                     d, dx, dp, dp, dp, dp, scale, *grads, EPSILON, *saved)
 
     def theirs(x=x, dy=dy):
         to = scale_type(x)
@@ -167,18 +173,17 @@ def pooling(lib, x, mode=0, size=3, stride=2, pad=1, backward=False):
     dx, dy = lib.tensor(x), lib.tensor(y)
 
     def forward(workspace=None, save=False):
-        lib("miopenPoolingForward", lib.handle, window.window, lib.scalars(x)[0], dx, x, lib.scalars(x)[1], dy, y,
-            ctypes.c_bool(save), workspace, ctypes.c_size_t(4 * y.numel() if save else 0))
+        return lib.bound("miopenPoolingForward", lib.handle, window.window, lib.scalars(x)[0], dx, x, lib.scalars(x)[1], dy,
+                         y, ctypes.c_bool(save), workspace, ctypes.c_size_t(4 * y.numel() if save else 0))
 
     if not backward:
-        return Operation(forward, lambda x=x: window.forward(x)[:1], [y], [x, y])
+        return Operation(forward(), lambda x=x: window.forward(x)[:1], [y], [x, y])
     if mode == 0:
-        forward(index, True)
+        forward(index, True)()
     gradient, grad_x = torch.randn_like(y), like(x)
 
-    def ours():
-        lib("miopenPoolingBackward", lib.handle, window.window, lib.scalars(x)[0], dy, y, dy, gradient, dx, x,
-            lib.scalars(x)[1], dx, grad_x, index if mode == 0 else None)
+    ours = lib.bound("miopenPoolingBackward", lib.handle, window.window, lib.scalars(x)[0], dy, y, dy, gradient, dx,
+                     x, lib.scalars(x)[1], dx, grad_x, index if mode == 0 else None)
 
     def theirs(x=x, dy=gradient):
         return [window.backward(dy.to(x.dtype), x, want[1] if mode == 0 else None)]
@@ -193,13 +198,12 @@ def softmax(lib, x, log=False, backward=False):
     compute, gradient = (aten._log_softmax, aten._log_softmax_backward_data) if log else (
         aten._softmax, aten._softmax_backward_data)
     if not backward:
-        return Operation(
-            lambda: lib("miopenSoftmaxForward_V2", lib.handle, lib.scalars(x)[0], d, x, lib.scalars(x)[1], d, y, algorithm, 1),
-            lambda x=x: [compute(x, 1, False)], [y], [x, y])
+        ours = lib.bound("miopenSoftmaxForward_V2", lib.handle, lib.scalars(x)[0], d, x, lib.scalars(x)[1], d, y, algorithm, 1)
+        return Operation(ours, lambda x=x: [compute(x, 1, False)], [y], [x, y])
     y, dy, dx = compute(x, 1, False), torch.randn_like(x), like(x)
 
-    def ours():
-        lib("miopenSoftmaxBackward_V2", lib.handle, lib.scalars(x)[0], d, y, d, dy, lib.scalars(x)[1], d, dx, algorithm, 1)
+    ours = lib.bound("miopenSoftmaxBackward_V2", lib.handle, lib.scalars(x)[0], d, y, d, dy, lib.scalars(x)[1], d, dx,
+                     algorithm, 1)
 
     def theirs(x=x):
         return [gradient(dy.to(x.dtype), y.to(x.dtype), 1, x.dtype)]
@@ -215,8 +219,8 @@ def layer_norm(lib, x, backward=False):
     d, dw, ds = lib.tensor(x), lib.tensor(weight), lib.tensor(mean)
     epsilon, axis = ctypes.c_float(EPSILON), x.dim() - 1
 
-    def ours():
-        lib("miopenLayerNormForward", lib.handle, 1, d, x, dw, weight, dw, bias, epsilon, axis, d, y, ds, mean, ds, rstd)
+    ours = lib.bound("miopenLayerNormForward", lib.handle, 1, d, x, dw, weight, dw, bias, epsilon, axis, d, y, ds,
+                     mean, ds, rstd)
 
     def theirs(x=x):
         return [part.reshape(result.shape) for part, result in
@@ -231,9 +235,8 @@ def layer_norm(lib, x, backward=False):
     lib("miopenGetLayerNormBackwardWorkspaceSize", lib.handle, 1, d, d, dw, ds, ds, axis, d, dw, dw, ctypes.byref(size))
     workspace = torch.empty(max(size.value, 1), dtype=torch.uint8, device=x.device)
 
-    def ours_backward():
-        lib("miopenLayerNormBackward", lib.handle, 1, workspace, size, d, dy, d, x, dw, weight, ds, mean, ds, rstd, axis, d,
-            dx, dw, grads[0], dw, grads[1])
+    ours_backward = lib.bound("miopenLayerNormBackward", lib.handle, 1, workspace, size, d, dy, d, x, dw, weight, ds, mean,
+                              ds, rstd, axis, d, dx, dw, grads[0], dw, grads[1])
 
     def theirs_backward(x=x):
         to = scale_type(x) if x.device.type == "cuda" or x.dtype == torch.float64 else x.dtype
@@ -249,9 +252,8 @@ def group_norm(lib, x, groups=32):
     mean, rstd = like(x.new_empty(x.shape[0], groups)), like(x.new_empty(x.shape[0], groups))
     d, dw, ds = lib.tensor(x), lib.tensor(weight), lib.tensor(mean)
 
-    def ours():
-        lib("miopenGroupNormForward", lib.handle, 1, d, x, dw, weight, dw, bias, ctypes.c_uint64(groups),
-            ctypes.c_float(EPSILON), d, y, ds, mean, ds, rstd)
+    ours = lib.bound("miopenGroupNormForward", lib.handle, 1, d, x, dw, weight, dw, bias, ctypes.c_uint64(groups),
+                     ctypes.c_float(EPSILON), d, y, ds, mean, ds, rstd)
 
     def theirs(x=x):
         return aten.native_group_norm(x, weight.to(x.dtype), bias.to(x.dtype), x.shape[0], x.shape[1],
@@ -275,9 +277,8 @@ def reduction(lib, x, operation="sum", dims=(1,)):
     workspace = torch.empty(max(size.value, 1), dtype=torch.uint8, device=x.device)
     one, zero = lib.scalars(x)
 
-    def ours():
-        lib("miopenReduceTensor", lib.handle, descriptor, None, ctypes.c_size_t(0), workspace, size, one, d, x, zero,
-            dy, y)
+    ours = lib.bound("miopenReduceTensor", lib.handle, descriptor, None, ctypes.c_size_t(0), workspace, size, one, d,
+                     x, zero, dy, y)
 
     return Operation(ours, lambda x=x: [compute(x, dim=list(dims), keepdim=True)], [y], [x, y])
 
@@ -286,9 +287,8 @@ def lrn(lib, x, size=5):
     y, descriptor, d = like(x), lib.made("LRN"), lib.tensor(x)
     lib("miopenSetLRNDescriptor", descriptor, 1, size, 1e-4, 0.75, 2.0)
 
-    def ours():
-        lib("miopenLRNForward", lib.handle, descriptor, lib.scalars(x)[0], d, x, lib.scalars(x)[1], d, y,
-            ctypes.c_bool(False), None)
+    ours = lib.bound("miopenLRNForward", lib.handle, descriptor, lib.scalars(x)[0], d, x, lib.scalars(x)[1], d, y,
+                     ctypes.c_bool(False), None)
 
     return Operation(ours, lambda x=x: [functional.local_response_norm(x, size, 1e-4, 0.75, 2.0)], [y], [x, y])
 
@@ -392,8 +392,7 @@ def ctc_loss(lib, x, longest=10, blank=0):
     lib("miopenGetCTCLossWorkspaceSize", lib.handle, d, d, *arrays, 0, descriptor, ctypes.byref(size))
     workspace = torch.empty(size.value, dtype=torch.uint8, device=x.device)
 
-    def ours():
-        lib("miopenCTCLoss", lib.handle, d, x, *arrays, losses, d, gradient, 0, descriptor, workspace, size)
+    ours = lib.bound("miopenCTCLoss", lib.handle, d, x, *arrays, losses, d, gradient, 0, descriptor, workspace, size)
 
     @torch.enable_grad()
     def theirs(x=x):
