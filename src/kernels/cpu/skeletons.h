@@ -17,6 +17,10 @@ struct Run {
   std::int64_t n = 0, rows = 1;
   std::int64_t in_row_bytes[kMaxInputs + kMaxAccumulators] = {}, out_row_bytes[kMaxOutputs] = {};
   unsigned repeats = 0;  // bit i: input i has one element per row, for all n
+  // What every element adds to its row's values, where a reduction has such terms: written by reduce_each, which may
+  // write a vector after a row, then used by apply instead of the inputs. Null: not kept.
+  void* terms = nullptr;
+  std::int64_t term_row_bytes = 0;
 };
 
 /// Rows of `n` contiguous elements; in[i] is the first row of an input, whose rows are row_bytes[i] apart.
@@ -28,8 +32,6 @@ struct Rows {
   std::int64_t rows = 0, n = 0;
 };
 
-inline constexpr std::int64_t kMostRowElements = 1024;  // elements of rows of reduce_each
-
 /// A reduction to `accumulators` values of type A. `job` points to the parameters that the functor is made from.
 template <class A = double>
 struct Reduction {
@@ -39,20 +41,22 @@ struct Reduction {
   void (*start)(const void* job, A* values) = nullptr;
   /// Adds a run, whose first element is element number `first` of those that are reduced.
   void (*reduce)(const void* job, const Run& run, std::int64_t first, A* values) = nullptr;
-  /// The values of each row of the run alone, values[accumulator * pitch + row]; n is at most kMostRowElements. Null:
-  /// none.
-  void (*reduce_each)(const void* job, const Run& run, A* values, std::int64_t pitch) = nullptr;
+  /// The values of each row of the run alone, values[accumulator * pitch + row]; its elements are numbered from `first`
+  /// on. Null: none.
+  void (*reduce_each)(const void* job, const Run& run, std::int64_t first, A* values, std::int64_t pitch) = nullptr;
   /// Adds rows, the first of which is number `first`, to values[accumulator * pitch + column].
   void (*reduce_columns)(const void* job, const Rows& rows, std::int64_t first, A* values,
                          std::int64_t pitch) = nullptr;
   /// Adds the values of later elements for n rows or columns: values[accumulator * pitch + row], `later` likewise.
   void (*merge)(const void* job, std::int64_t n, const A* later, A* values, std::int64_t pitch) = nullptr;
-  /// Computes the outputs of a run from its inputs and the values; null if the reduction has none.
-  void (*apply)(const void* job, const Run& run, const A* values) = nullptr;
+  /// Computes the outputs of a run from its inputs and the values of its rows, values[accumulator * pitch + row *
+  /// step]; null if the reduction has none.
+  void (*apply)(const void* job, const Run& run, const A* values, std::int64_t pitch, std::int64_t step) = nullptr;
   /// The same for rows of columns, with values[accumulator * pitch + column].
   void (*apply_columns)(const void* job, const Rows& rows, const A* values, std::int64_t pitch) = nullptr;
   /// The last so many of `reads` have one element for each row of reduce_columns.
   std::size_t row_scalars = 0;
+  std::size_t term_bytes = 0;  // of a term; 0: the reduction has none
 };
 
 }  // namespace polymio::kernels

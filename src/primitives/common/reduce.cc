@@ -1,6 +1,6 @@
 // Long rows are cut into chunks, whose values are merged in order. Where columns are contiguous and rows are not, rows
-// of columns are reduced instead, in chunks as well. The second pass follows the first while a row or a group of
-// columns is in the caches, unless that leaves threads idle.
+// of columns are reduced instead, in chunks as well. Many short rows are reduced by one call. The second pass follows
+// the first while a row or a group of columns is in the caches, unless that leaves threads idle.
 // SPDX-License-Identifier: MIT
 #include "primitives/common/reduce.h"
 
@@ -12,13 +12,18 @@
 namespace polymio::common {
 namespace {
 
-constexpr std::int64_t kLeastColumns = 16;   // fewest contiguous columns that are reduced as such
-constexpr std::int64_t kCachedColumns = 32;  // fewest columns of a second pass: 64 bytes of 16-bit elements
-constexpr std::int64_t kCachedTasks = 4;     // task sizes that the caches keep until the second pass
-constexpr std::int64_t kColumnChunks = 64;   // most chunks of columns, whose values one thread merges
-constexpr std::int64_t kTasksPerThread = 2;  // tasks that suffice to reduce rows whole
-constexpr std::int64_t kShortRow = 64;       // elements of rows that take longer than a transposed copy of them
-constexpr std::int64_t kCopied = 2048;       // elements of such a copy
+constexpr std::int64_t kLeastColumns = 16;    // fewest contiguous columns that are reduced as such
+constexpr std::int64_t kCachedColumns = 128;  // fewest columns of a second pass: lines that follow each other
+constexpr std::int64_t kCachedTasks = 4;      // task sizes that the caches keep until the second pass
+constexpr std::int64_t kColumnChunks = 64;    // most chunks of columns, whose values one thread merges
+constexpr std::int64_t kTasksPerThread = 2;   // tasks that suffice to reduce rows whole
+constexpr std::int64_t kShortRow = 64;        // elements of rows that take longer than a transposed copy of them
+constexpr std::int64_t kCopied = 2048;        // elements of such a copy
+constexpr std::int64_t kLine = 64;            // bytes
+constexpr std::int64_t kLeastRun = 24;        // elements of runs that are reduced for many rows at once
+constexpr std::int64_t kRowsElements = 8192;  // of such rows, which the L1 cache keeps until the second pass
+constexpr std::int64_t kTermBytes = 1 << 16;  // of the terms of such rows
+constexpr std::int64_t kVectorRows = 16;      // rows whose lanes kernels merge together
 
 __extension__ using Wide = __int128;
 using Offsets = std::array<std::int64_t, kMaxOperands>;
@@ -81,13 +86,15 @@ class Reducer {
         rows_(loops.kept.count()),
         length_(loops.reduced.count()),
         columns_(!jobs.own && has_columns(loops, operands, kernel)),
-        short_(kernel.apply_columns && !jobs.own && !columns_ && length_ <= kShortRow && rows_ >= kLeastColumns),
-        simple_(!kernel.apply && kernel.reduce_each && !jobs.own && !columns_ && length_ <= kernels::kMostRowElements &&
-                loops.reduced.rank == 1 && all_contiguous()) {
+        together_(kernel.reduce_each && !jobs.own && !columns_ && has_runs()),
+        short_(kernel.apply_columns && !jobs.own && !columns_ && !together_ && length_ <= kShortRow &&
+               rows_ >= kLeastColumns) {
     const std::int64_t width = loops.kept.inner().size, fitting = task / length_;
     const std::int64_t cached = std::clamp(fitting / kCachedColumns * kCachedColumns, kCachedColumns, kBlock);
     const bool stays_cached = length_ * cached <= kCachedTasks * task;
-    group_ = !columns_ ? std::clamp<std::int64_t>(fitting, 1, rows_)
+    // Rows of several runs have neighbours that are read with them.
+    const std::int64_t fitting_rows = together_ && loops.reduced.rank > 1 ? kCachedTasks * task / length_ : fitting;
+    group_ = !columns_ ? std::clamp<std::int64_t>(fitting_rows, 1, rows_)
                        : std::min(width, kernel.apply && stays_cached ? cached : kBlock);
     const std::int64_t in_chunk = kernel.apply && stays_cached ? kCachedTasks * task : task;
     chunk_ = columns_ ? std::max(in_chunk / group_, ceil_div(length_, kColumnChunks)) : task;
@@ -132,10 +139,10 @@ class Reducer {
     if (chunks_ == 1 || groups_ >= kTasksPerThread * stream.threads()) {
       return stream.parallel_for(static_cast<std::size_t>(groups_), 0, [&](std::size_t i, void*) {
         const Group g = group(static_cast<std::int64_t>(i));
-        columns_  ? finish_columns(g, result)
-        : short_  ? finish_short_rows(g, result)
-        : simple_ ? finish_simple_rows(g, result)
-                  : finish_rows(g, result);
+        if (columns_) return finish_columns(g, result);
+        if (short_) return finish_short_rows(g, result);
+        if (together_ && chunks_ == 1 && g.n > 1) return finish_rows_together(g, result);
+        finish_rows(g, result);
       });
     }
     run(stream);
@@ -164,9 +171,12 @@ class Reducer {
     const std::int64_t at = number % groups_in_width_ * group_;
     return {number / groups_in_width_ * width + at, std::min(group_, width - at)};
   }
-  bool all_contiguous() const {
-    for (std::size_t o = operands_.outputs; o < operands_.count; ++o)
-      if (loops_.reduced.inner().strides[o] != 1) return false;
+  /// Whether rows consist of long contiguous runs, or repeated elements of inputs.
+  bool has_runs() const {
+    const Loop::Dim& inner = loops_.reduced.inner();
+    if (inner.size < kLeastRun) return false;
+    for (std::size_t o = 0; o < operands_.count; ++o)
+      if (inner.strides[o] != 1 && (inner.strides[o] != 0 || o < operands_.outputs)) return false;
     return true;
   }
   Part part(std::int64_t chunk) const { return {chunk * chunk_, std::min((chunk + 1) * chunk_, length_)}; }
@@ -197,7 +207,8 @@ class Reducer {
   void apply_row(const void* job, const Cursor& cursor, std::int64_t chunk, const A* values) const {
     if (!kernel_.apply) return;
     const auto [begin, end] = part(chunk);
-    applied_.each(begin, end, offsets_of(cursor), [&](const kernels::Run& run) { kernel_.apply(job, run, values); });
+    applied_.each(begin, end, offsets_of(cursor),
+                  [&](const kernels::Run& run) { kernel_.apply(job, run, values, 1, 0); });
   }
 
   void reduce_rows(std::int64_t chunk, const Group& g) {
@@ -231,21 +242,52 @@ class Reducer {
     }
   }
 
-  /// Contiguous rows of one chunk, without a second pass.
-  void finish_simple_rows(const Group& g, RowsResult<A> result) const {
-    Values values;
-    kernels::Run run;
-    run.n = length_;
+  /// Many rows of one chunk at a time, run by run, so that neighbouring rows are read together.
+  void finish_rows_together(const Group& g, RowsResult<A> result) const {
+    const std::int64_t term_row = round_up(length_ * static_cast<std::int64_t>(kernel_.term_bytes), kLine);
+    const bool keeps = term_row > 0 && loops_.reduced.rank == 1 && term_row <= kTermBytes;
+    const std::int64_t cached = kRowsElements / (keeps ? 2 * length_ : length_);
+    std::int64_t most = loops_.reduced.rank > 1 ? std::min(g.n, kBlock) : std::clamp<std::int64_t>(cached, 1, kBlock);
+    if (most > kVectorRows) most = most / kVectorRows * kVectorRows;
+    alignas(kLine) unsigned char terms[kTermBytes + kLine];
+    Values values, later;
     Cursor cursor(loops_.kept, g.first);
-    for (std::int64_t row = g.first; row < g.first + g.n; row += run.rows, cursor.advance(run.rows)) {
-      run.rows = std::min({cursor.run(), g.first + g.n - row, kBlock});
-      for (std::size_t o = operands_.outputs; o < operands_.count; ++o) {
+    for (std::int64_t row = g.first, n; row < g.first + g.n; row += n, cursor.advance(n)) {
+      n = std::min({cursor.run(), g.first + g.n - row, most});
+      const kernels::Run kept{.terms = keeps ? terms : nullptr, .term_row_bytes = term_row};
+      each_run(cursor, n, kept, [&](const kernels::Run& run, std::int64_t first) {
+        kernel_.reduce_each(jobs_.shared, run, first, (first == 0 ? values : later).data(), kBlock);
+        if (first > 0) kernel_.merge(jobs_.shared, n, later.data(), values.data(), kBlock);
+      });
+      result(row, n, values.data(), kBlock);
+      if (!kernel_.apply) continue;
+      each_run(cursor, n, kept, [&](const kernels::Run& run, std::int64_t) {
+        kernel_.apply(jobs_.shared, run, values.data(), kBlock, 1);
+      });
+    }
+  }
+  /// Calls body(run, number of its first element) for each run of n neighbouring rows.
+  template <class Body>
+  void each_run(const Cursor& rows, std::int64_t n, kernels::Run run, const Body& body) const {
+    run.rows = n;
+    Cursor at(loops_.reduced, 0);
+    for (std::int64_t i = 0; i < length_; i += run.n, at.advance(run.n)) {
+      run.n = at.run();
+      for (std::size_t o = 0; o < operands_.count; ++o) {
         const auto bytes = static_cast<std::int64_t>(operands_.size[o]);
-        run.in[o - operands_.outputs] = static_cast<char*>(operands_.data[o]) + cursor.offset(o) * bytes;
-        run.in_row_bytes[o - operands_.outputs] = loops_.kept.inner().strides[o] * bytes;
+        char* const data = static_cast<char*>(operands_.data[o]) + (rows.offset(o) + at.offset(o)) * bytes;
+        const std::int64_t apart = loops_.kept.inner().strides[o] * bytes;
+        if (o < operands_.outputs) {
+          run.out[o] = data;
+          run.out_row_bytes[o] = apart;
+        } else {
+          const std::size_t k = o - operands_.outputs;
+          run.in[k] = data;
+          run.in_row_bytes[k] = apart;
+          if (loops_.reduced.inner().strides[o] == 0) run.repeats |= 1u << k;
+        }
       }
-      kernel_.reduce_each(jobs_.shared, run, values.data(), kBlock);
-      result(row, run.rows, values.data(), kBlock);
+      body(run, i);
     }
   }
 
@@ -360,7 +402,7 @@ class Reducer {
   const Jobs jobs_;
   const Runs runs_, applied_;  // of the reduced inputs, of all operands
   std::int64_t rows_, length_;
-  bool columns_, short_, simple_;
+  bool columns_, together_, short_;
   std::int64_t group_ = 1, chunk_ = 1, chunks_ = 1, groups_in_width_ = 1, groups_ = 1;
   std::vector<A> table_;  // [chunk][accumulator][row]
 };
@@ -401,6 +443,11 @@ void reduce_and_apply(Stream& stream, const RowLoops& loops, const Operands& ope
 void reduce_and_apply(Stream& stream, const RowLoops& loops, const Operands& operands,
                       const kernels::Reduction<>& kernel, RowJob job, RowResult<double> result) {
   Reducer<double>(loops, operands, kernel, {nullptr, &job}).run_and_apply(stream, result);
+}
+
+void reduce_and_apply_many(Stream& stream, const RowLoops& loops, const Operands& operands,
+                           const kernels::Reduction<>& kernel, const void* job, RowsResult<double> result) {
+  Reducer<double>(loops, operands, kernel, {job}).run_and_apply(stream, result);
 }
 
 void reduce_many(Stream& stream, const RowLoops& loops, const Operands& inputs, const kernels::Reduction<>& kernel,

@@ -42,6 +42,9 @@ void reduce_and_apply(Stream&, const RowLoops&, const Operands&, const kernels::
                       RowResult<double> result);
 void reduce_and_apply(Stream&, const RowLoops&, const Operands&, const kernels::Reduction<>&, RowJob job,
                       RowResult<double> result);
+/// The same where the values of neighbouring rows are passed on together.
+void reduce_and_apply_many(Stream&, const RowLoops&, const Operands&, const kernels::Reduction<>&, const void* job,
+                           RowsResult<double> result);
 
 inline constexpr int kReductionTask = 1 << 15;  // about 10 us, and within the L2 cache
 

@@ -19,28 +19,28 @@ struct Shared {
       : low(static_cast<T>(job.low)), high(static_cast<T>(job.high)), stored{job.scale, job.keep, job.non_temporal} {}
   Blend blend() const { return stored; }
   /// NaN stays NaN.
-  Vec<T> activated(Vec<T> v) const {
-    const Vec<T> most = broadcast(high), least = broadcast(low);
-    v = v > most ? most : v;
-    return v < least ? least : v;
-  }
+  Vec<T> activated(Vec<T> v) const { return larger_of<T>(broadcast(low), smaller_of<T>(broadcast(high), v)); }
   Vec<T> normalised(Vec<T> x, Vec<T> mean, Vec<T> factor, Vec<T> bias) const { return (x - mean) * factor + bias; }
   T low, high;
   Blend stored;
 };
 
-/// Sums of differences from a pivot, the first element: they are as large as the deviation, whatever the mean.
+/// Sums of differences from the first element of a block: they are as large as the deviation, whatever the mean.
 template <class T>
 struct Training : Shared<T> {
-  static constexpr int kReads = 1, kAccumulators = 4, kIndex = -1;
+  static constexpr int kReads = 1, kAccumulators = 4, kIndex = -1, kSums = 2;
+  static constexpr Pivot kPivot = Pivot::kFirst;
   using Shared<T>::Shared;
   void start(Vec<T> (&acc)[4]) const { acc[0] = acc[1] = acc[2] = acc[3] = Vec<T>{}; }
-  void add(Vec<T> (&acc)[4], Vec<T>, Vec<T> x) const {
-    acc[1] = acc[0] == Vec<T>{} ? x : acc[1];
-    const Vec<T> difference = x - acc[1];
-    acc[0] = acc[0] + 1;
-    acc[2] = acc[2] + difference;
-    acc[3] = acc[3] + difference * difference;
+  Vec<T> element(Vec<T> x) const { return x; }
+  void add_to_sums(Vec<T> (&acc)[3], Vec<T> x) const {
+    const Vec<T> difference = x - acc[0];
+    acc[1] = acc[1] + difference;
+    acc[2] = acc[2] + difference * difference;
+  }
+  void values_of(Vec<T> (&acc)[4], Vec<T> count, const Vec<T> (&sums)[3]) const {
+    acc[0] = count;
+    for (int k = 0; k < 3; ++k) acc[1 + k] = sums[k];
   }
   void merge(Vec<T> (&acc)[4], const Vec<T> (&later)[4]) const {
     acc[1] = acc[0] > Vec<T>{} ? acc[1] : later[1];

@@ -61,20 +61,46 @@ static inline Vec<T> with_sign(Vec<T> magnitude, Vec<T> sign) {
   return (Vec<T>)((Ints<T>)absolute<T>(magnitude) | ((Ints<T>)sign ^ (Ints<T>)absolute<T>(sign)));
 }
 
+/// a > b ? a : b and a < b ? a : b; that is b where either is NaN. Compilers make two instructions of the comparison.
+template <class T>
+[[gnu::always_inline]] inline Vec<T> larger_of(Vec<T> a, Vec<T> b) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == sizeof(float)) return (Vec<T>)_mm512_maskz_max_ps(0xffff, (__m512)a, (__m512)b);
+  if constexpr (sizeof(T) == sizeof(double)) return (Vec<T>)_mm512_maskz_max_pd(0xff, (__m512d)a, (__m512d)b);
+#elif defined(__AVX2__)
+  if constexpr (sizeof(T) == sizeof(float)) return (Vec<T>)_mm256_max_ps((__m256)a, (__m256)b);
+  if constexpr (sizeof(T) == sizeof(double)) return (Vec<T>)_mm256_max_pd((__m256d)a, (__m256d)b);
+#else
+  return a > b ? a : b;
+#endif
+}
+template <class T>
+[[gnu::always_inline]] inline Vec<T> smaller_of(Vec<T> a, Vec<T> b) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == sizeof(float)) return (Vec<T>)_mm512_maskz_min_ps(0xffff, (__m512)a, (__m512)b);
+  if constexpr (sizeof(T) == sizeof(double)) return (Vec<T>)_mm512_maskz_min_pd(0xff, (__m512d)a, (__m512d)b);
+#elif defined(__AVX2__)
+  if constexpr (sizeof(T) == sizeof(float)) return (Vec<T>)_mm256_min_ps((__m256)a, (__m256)b);
+  if constexpr (sizeof(T) == sizeof(double)) return (Vec<T>)_mm256_min_pd((__m256d)a, (__m256d)b);
+#else
+  return a < b ? a : b;
+#endif
+}
+
 /// 2^n; the result must be normal.
 template <class T>
 static inline Vec<T> power_of_two(Ints<T> n) {
   return (Vec<T>)((n + Float<T>::kBias) << Float<T>::kFraction);
 }
 
-/// e^x = 2^n (1 + p), |p| <= sqrt(2) - 1; p has a small relative error.
+/// e^x = 2^n (1 + p), |p| <= sqrt(2) - 1; p has a small relative error. power: 2^n if that is normal; whole: n.
 template <class T>
 struct Reduced {
   Ints<T> n;
-  Vec<T> p;
+  Vec<T> whole, power, p;
 };
 template <class T>
-static inline Reduced<T> reduce(Vec<T> x) {
+[[gnu::always_inline]] inline Reduced<T> reduce(Vec<T> x) {
   using F = Float<T>;
   const Vec<T> shift = broadcast<T>(F::kShift);
   const Vec<T> shifted = x * static_cast<T>(1.4426950408889634074) + shift;
@@ -83,29 +109,40 @@ static inline Reduced<T> reduce(Vec<T> x) {
   Vec<T> sum = broadcast<T>(kSeries<T>.inverse_factorial[F::kExpTerms]);
 #pragma GCC unroll 16
   for (int k = F::kExpTerms - 1; k >= 2; --k) sum = sum * r + kSeries<T>.inverse_factorial[k];
-  return {(Ints<T>)shifted - (Ints<T>)shift, r + r * r * sum};
+  // The shift's own bits leave the integer on the left.
+  const Ints<T> power = ((Ints<T>)shifted << F::kFraction) + (Ints<T>)broadcast<T>(1);
+  return {(Ints<T>)shifted - (Ints<T>)shift, whole, (Vec<T>)power, r + r * r * sum};
 }
 
 template <class T>
-static inline Vec<T> exp_of(Vec<T> x) {
+[[gnu::always_inline]] inline Vec<T> exp_of(Vec<T> x) {
   const Vec<T> low = broadcast<T>(Float<T>::kExpLow), high = broadcast<T>(Float<T>::kExpHigh);
-  x = x < low ? low : x;  // NaN stays
-  x = x > high ? high : x;
-  const Reduced<T> e = reduce<T>(x);
+  const Reduced<T> e = reduce<T>(smaller_of<T>(high, larger_of<T>(low, x)));  // NaN stays
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == sizeof(float))
+    return (Vec<T>)_mm512_maskz_scalef_ps(0xffff, (__m512)(e.p + 1), (__m512)e.whole);
+  else
+    return (Vec<T>)_mm512_maskz_scalef_pd(0xff, (__m512d)(e.p + 1), (__m512d)e.whole);
+#else
   // Two factors: neither overflows, and a subnormal result is rounded once.
   const Ints<T> half = e.n >> 1;
   const Vec<T> scale = power_of_two<T>(half);
   return (e.p * scale + scale) * power_of_two<T>(e.n - half);
+#endif
+}
+
+/// e^x for x <= 0, where results below the least normal number may be that number: terms of a sum that is 1 or more.
+template <class T>
+[[gnu::always_inline]] inline Vec<T> exp_of_term(Vec<T> x) {
+  const Reduced<T> e = reduce<T>(larger_of<T>(broadcast<T>(sizeof(T) == sizeof(double) ? -708 : -87), x));  // NaN stays
+  return e.p * e.power + e.power;
 }
 
 /// e^x - 1 for x <= 0.
 template <class T>
 static inline Vec<T> expm1_down(Vec<T> x) {
-  const Vec<T> low = broadcast<T>(Float<T>::kExpm1Low);
-  x = x < low ? low : x;
-  const Reduced<T> e = reduce<T>(x);
-  const Vec<T> scale = power_of_two<T>(e.n);
-  return e.p * scale + (scale - static_cast<T>(1));
+  const Reduced<T> e = reduce<T>(larger_of<T>(broadcast<T>(Float<T>::kExpm1Low), x));
+  return e.p * e.power + (e.power - static_cast<T>(1));
 }
 
 /// 1/3 + q/5 + q^2/7 ... of the series log((1 + s) / (1 - s)) = 2 s (1 + q/3 + q^2/5 ...), q = s^2.

@@ -16,12 +16,7 @@ using Wide = VecType<std::uint64_t, kN>::type;
 constexpr float kInfinity = __builtin_inff();
 
 /// e^x for x <= 0; below the least normal number 0.
-Floats weight_of(Floats x) {
-  const Floats low = broadcast(-87.0f);
-  const Reduced<float> e = reduce<float>(x < low ? low : x);  // NaN stays
-  const Floats scale = power_of_two<float>(e.n);
-  return x < low ? Floats{} : e.p * scale + scale;
-}
+Floats weight_of(Floats x) { return x < -87 ? Floats{} : exp_of_term<float>(x); }
 
 /// The factors of kN neighbouring scores from number `element` on: 0, or that of a score that is kept.
 [[gnu::noinline]] Floats kept_factors(const AttentionDropout& dropout, std::uint64_t element) {

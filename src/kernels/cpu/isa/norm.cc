@@ -15,20 +15,24 @@ struct Stores {
   bool non_temporal;
 };
 
-/// Count, shift, and the sums of d and d^2, where d is the distance from the shift, a lane's first element: no
+/// Count, shift, and the sums of d and d^2, where d is the distance from the shift, a block's first element: no
 /// division per element, and no cancellation beyond what that element contributes to the variance.
 template <class T>
 struct Moments : Stores {
   using Job = NormJob;
   using Stores::Stores;
-  static constexpr int kReads = 1, kAccumulators = 4, kIndex = -1;
+  static constexpr int kReads = 1, kAccumulators = 4, kIndex = -1, kSums = 2;
+  static constexpr Pivot kPivot = Pivot::kFirst;
   void start(Vec<T> (&acc)[4]) const { acc[0] = acc[1] = acc[2] = acc[3] = Vec<T>{}; }
-  void add(Vec<T> (&acc)[4], Vec<T>, Vec<T> x) const {
-    acc[1] = acc[0] == Vec<T>{} ? x : acc[1];
-    const Vec<T> d = x - acc[1];
-    acc[0] = acc[0] + 1;
-    acc[2] = acc[2] + d;
-    acc[3] = acc[3] + d * d;
+  Vec<T> element(Vec<T> x) const { return x; }
+  void add_to_sums(Vec<T> (&acc)[3], Vec<T> x) const {
+    const Vec<T> d = x - acc[0];
+    acc[1] = acc[1] + d;
+    acc[2] = acc[2] + d * d;
+  }
+  void values_of(Vec<T> (&acc)[4], Vec<T> count, const Vec<T> (&sums)[3]) const {
+    acc[0] = count;
+    for (int k = 0; k < 3; ++k) acc[1 + k] = sums[k];
   }
   /// The shift becomes the mean of all, so that the sum of distances is 0.
   void merge(Vec<T> (&acc)[4], const Vec<T> (&later)[4]) const {
@@ -60,7 +64,8 @@ template <class T>
 struct MomentsOfSum : Moments<T> {
   static constexpr int kReads = 2;
   using Moments<T>::Moments;
-  void add(Vec<T> (&acc)[4], Vec<T> index, Vec<T> x, Vec<T> x2) const { Moments<T>::add(acc, index, x + x2); }
+  Vec<T> element(Vec<T> x, Vec<T> x2) const { return x + x2; }
+  void add_to_sums(Vec<T> (&acc)[3], Vec<T> x, Vec<T> x2) const { Moments<T>::add_to_sums(acc, x + x2); }
   template <class... P>
   Vec<T> apply(const Vec<T> (&values)[4], Vec<T> x, Vec<T> x2, P... parameters) const {
     return Moments<T>::apply(values, x + x2, parameters...);

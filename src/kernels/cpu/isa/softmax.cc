@@ -1,5 +1,6 @@
-// Softmax and its gradient. The maximum and the sum of exponentials are reduced together, with one exponential for each
-// element: where the maximum grows, the sum is scaled instead of the new element.
+// Softmax and its gradient. In columns the maximum and the sum of exponentials are reduced together, with one
+// exponential for each element: where the maximum grows, the sum is scaled instead of the new element. In rows the
+// maximum of a block comes first.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/softmax.h"
 
@@ -9,48 +10,51 @@
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
 
-/// e^x for x <= 0, where results below the least normal number may be that number: terms of a sum that is 1 or more.
-template <class T>
-Vec<T> exp_of_term(Vec<T> x) {
-  const Vec<T> low = broadcast<T>(__is_same(T, double) ? -708 : -87);
-  const Reduced<T> e = reduce<T>(x < low ? low : x);  // NaN stays
-  const Vec<T> scale = power_of_two<T>(e.n);
-  return e.p * scale + scale;
-}
-
 struct Stored {
   explicit Stored(const Softmax& job) : how{job.scale, job.keep, job.non_temporal} {}
   Blend blend() const { return how; }
   Blend how;
 };
 
-template <class T, bool kLog>
-struct ForwardOf : Stored {
+template <class T>
+struct Forward : Stored {
   using Job = Softmax;
-  static constexpr int kReads = 1, kAccumulators = 2, kIndex = -1;
+  static constexpr int kReads = 1, kAccumulators = 2, kIndex = -1, kSums = 1;
+  static constexpr Pivot kPivot = Pivot::kLargest;
   using Stored::Stored;
 
+  T least() const { return __is_same(T, double) ? static_cast<T>(-__DBL_MAX__) : static_cast<T>(-__FLT_MAX__); }
   void start(Vec<T> (&acc)[2]) const {
-    acc[0] = broadcast(__is_same(T, double) ? static_cast<T>(-__DBL_MAX__) : static_cast<T>(-__FLT_MAX__));
+    acc[0] = broadcast(least());
     acc[1] = Vec<T>{};
+  }
+  Vec<T> add_to_sums(Vec<T> (&acc)[2], Vec<T> x) const {
+    const Vec<T> term = exp_of<T>(x - acc[0]);
+    acc[1] = acc[1] + term;
+    return term;
+  }
+  void values_of(Vec<T> (&acc)[2], Vec<T>, const Vec<T> (&sums)[2]) const {
+    for (int k = 0; k < 2; ++k) acc[k] = sums[k];
   }
   void add(Vec<T> (&acc)[2], Vec<T>, Vec<T> x) const { merge(acc, {x, broadcast<T>(1)}); }
   /// An infinite maximum or a NaN makes the sum NaN, or leaves it to the caller.
   void merge(Vec<T> (&acc)[2], const Vec<T> (&later)[2]) const {
     const Vec<T> factor = exp_of_term<T>(-absolute<T>(later[0] - acc[0]));
-    const auto grows = later[0] > acc[0];
-    acc[1] = grows ? acc[1] * factor + later[1] : later[1] * factor + acc[1];
-    acc[0] = grows ? later[0] : acc[0];
+    acc[1] = later[0] > acc[0] ? acc[1] * factor + later[1] : later[1] * factor + acc[1];
+    acc[0] = larger_of<T>(later[0], acc[0]);
   }
-  Vec<T> apply(const Vec<T> (&values)[2], Vec<T> x) const {
-    if constexpr (kLog) return (x - values[0]) - values[1];
-    return exp_of<T>(x - values[0]) * values[1];
-  }
+  Vec<T> apply(const Vec<T> (&values)[2], Vec<T> x) const { return exp_of<T>(x - values[0]) * values[1]; }
 };
 template <class T>
-using Forward = ForwardOf<T, false>;
+struct OfTerms : Forward<T> {
+  using Forward<T>::Forward;
+  Vec<T> apply(const Vec<T> (&values)[2], Vec<T> term) const { return term * values[1]; }
+};
 template <class T>
-using LogForward = ForwardOf<T, true>;
+struct LogForward : Forward<T> {
+  using Forward<T>::Forward;
+  Vec<T> apply(const Vec<T> (&values)[2], Vec<T> x) const { return (x - values[0]) - values[1]; }
+};
 
 template <class T, bool kLog>
 struct BackwardOf : Stored {
@@ -76,32 +80,31 @@ using Backward = BackwardOf<T, false>;
 template <class T>
 using LogBackward = BackwardOf<T, true>;
 
-/// `Inputs`: Types<S> or Types<S, S>.
-template <template <class> class F, class S, class... I>
-constexpr Reduction<> kReduction =
-    reduction<F, std::conditional_t<__is_same(S, double), double, float>, Types<I...>, Types<S>>();
-
-template <template <class> class F, template <class> class Log, class S, class... I>
-const Reduction<>* choose(bool log) {
-  return log ? &kReduction<Log, S, I...> : &kReduction<F, S, I...>;
-}
+template <class S>
+using Arithmetic = std::conditional_t<__is_same(S, double), double, float>;
+template <class S>
+constexpr Reduction<> kForward = reduction<Forward, Arithmetic<S>, Types<S>, Types<S>, Forward, OfTerms>();
+template <class S>
+constexpr Reduction<> kLogForward = reduction<Forward, Arithmetic<S>, Types<S>, Types<S>, LogForward>();
+template <template <class> class F, class S>
+constexpr Reduction<> kBackward = reduction<F, Arithmetic<S>, Types<S, S>, Types<S>>();
 
 const Reduction<>* forward(DataType type, bool log) {
   switch (type) {
-    case DataType::kFloat: return choose<Forward, LogForward, float, float>(log);
-    case DataType::kHalf: return choose<Forward, LogForward, Half, Half>(log);
-    case DataType::kBFloat16: return choose<Forward, LogForward, Bfloat16, Bfloat16>(log);
-    case DataType::kDouble: return choose<Forward, LogForward, double, double>(log);
+    case DataType::kFloat: return log ? &kLogForward<float> : &kForward<float>;
+    case DataType::kHalf: return log ? &kLogForward<Half> : &kForward<Half>;
+    case DataType::kBFloat16: return log ? &kLogForward<Bfloat16> : &kForward<Bfloat16>;
+    case DataType::kDouble: return log ? &kLogForward<double> : &kForward<double>;
     default: return nullptr;
   }
 }
 
 const Reduction<>* backward(DataType type, bool log) {
   switch (type) {
-    case DataType::kFloat: return choose<Backward, LogBackward, float, float, float>(log);
-    case DataType::kHalf: return choose<Backward, LogBackward, Half, Half, Half>(log);
-    case DataType::kBFloat16: return choose<Backward, LogBackward, Bfloat16, Bfloat16, Bfloat16>(log);
-    case DataType::kDouble: return choose<Backward, LogBackward, double, double, double>(log);
+    case DataType::kFloat: return log ? &kBackward<LogBackward, float> : &kBackward<Backward, float>;
+    case DataType::kHalf: return log ? &kBackward<LogBackward, Half> : &kBackward<Backward, Half>;
+    case DataType::kBFloat16: return log ? &kBackward<LogBackward, Bfloat16> : &kBackward<Backward, Bfloat16>;
+    case DataType::kDouble: return log ? &kBackward<LogBackward, double> : &kBackward<Backward, double>;
     default: return nullptr;
   }
 }

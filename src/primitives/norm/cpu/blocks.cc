@@ -109,7 +109,7 @@ class Blocks {
     const double share = 1 / static_cast<double>(length_);
     values[0] = is_rms() ? 0 : values[0] * share;
     values[1] *= share;
-    gradient_->apply(&job, run, values);
+    gradient_->apply(&job, run, values, 1, 0);
   }
 
   Problem p_;

@@ -59,10 +59,11 @@ class CpuRows final : public Solver<Problem> {
       if (args.dy) operands.push(args.dy, size);
       operands.reads_outputs = args.keep != 0;
       const kernels::Softmax job{args.scale, args.keep, non_temporal};
-      const auto prepare = [&](std::int64_t, double* values) {
-        if (p.forward()) values[1] = factor(p, values[0], values[1]);
+      const auto prepare = [&](std::int64_t, std::int64_t n, double* values, std::int64_t pitch) {
+        if (!p.forward()) return;
+        for (std::int64_t i = 0; i < n; ++i) values[pitch + i] = factor(p, values[i], values[pitch + i]);
       };
-      common::reduce_and_apply(on, loops, operands, *kernel, &job, prepare);
+      common::reduce_and_apply_many(on, loops, operands, *kernel, &job, prepare);
     };
   }
 

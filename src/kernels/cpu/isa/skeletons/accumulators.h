@@ -7,7 +7,7 @@ namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
 /// Elements of a row, or of each column, that are reduced in lanes of T before they are merged in double: sums in float
 /// stay accurate, and numbers of elements are exact.
-inline constexpr i64 kMostElements = kMostRowElements;
+inline constexpr i64 kMostElements = 1024;
 
 template <template <class> class F, class T>
 F<T> functor(const void* job) {
@@ -36,28 +36,71 @@ constexpr i64 elements_per_lane() {
     return kMostElements;
 }
 
+/// The element that sums of a block are relative to; functors without kPivot have none.
+enum class Pivot { kNone, kFirst, kLargest };
+template <class F>
+constexpr Pivot pivot_of() {
+  if constexpr (requires { F::kPivot; })
+    return F::kPivot;
+  else
+    return Pivot::kNone;
+}
+
+/// The functor of the second pass over terms, where there are none.
+template <class T>
+struct NoTerms {};
+
 template <template <class> class F, class T>
 struct Accumulators {
   static constexpr int kCount = F<T>::kAccumulators;
   Vec<T> v[kCount];
 
   explicit Accumulators(const F<T>& f) { f.start(v); }
+};
 
-  /// Adds the first n lanes only.
+/// What lanes of T hold while they add up a block: accumulators, or a pivot and sums.
+template <template <class> class F, class T, Pivot kPivot>
+struct BlockLanes {
+  static constexpr int kFirst = 0, kCount = F<T>::kAccumulators;  // [kFirst, kCount) change
+  Vec<T> v[kCount];
+
+  explicit BlockLanes(const F<T>& f) { f.start(v); }
   template <class... X>
-  void add_lanes(const F<T>& f, int n, Vec<T> index, X... x) {
-    const Accumulators old = *this;
+  [[gnu::always_inline]] void add(const F<T>& f, Vec<T> index, X... x) {
     f.add(v, index, x...);
-    const auto used = lane_numbers() < static_cast<typename Float<T>::Int>(n);
-    for (int k = 0; k < kCount; ++k) v[k] = used ? v[k] : old.v[k];
   }
+  void merge(const F<T>& f, const BlockLanes& later) { f.merge(v, later.v); }
+};
+template <template <class> class F, class T, Pivot kPivot>
+requires(kPivot != Pivot::kNone) struct BlockLanes<F, T, kPivot> {
+  static constexpr int kFirst = 1, kCount = 1 + F<T>::kSums;
+  Vec<T> v[kCount] = {};
 
-  static Ints<T> lane_numbers() {
-    Ints<T> lanes{};
-    for (int i = 0; i < kLanes<T>; ++i) lanes[i] = i;
-    return lanes;
+  explicit BlockLanes(const F<T>&) {}
+  template <class... X>
+  [[gnu::always_inline]] auto add(const F<T>& f, Vec<T>, X... x) {
+    return f.add_to_sums(v, x...);
+  }
+  void merge(const F<T>&, const BlockLanes& later) {
+    for (int k = kFirst; k < kCount; ++k) v[k] = v[k] + later.v[k];
   }
 };
+
+template <int kBy, class V, std::size_t... L>
+[[gnu::always_inline]] inline V moved_down(V v, std::index_sequence<L...>) {
+  return __builtin_shufflevector(v, v, static_cast<int>((L + kBy) % sizeof...(L))...);
+}
+/// Merges lanes [kHalf, 2 kHalf) into lanes [0, kHalf), and so on, down to lane 0.
+template <int kHalf, class T, int kCount, class Merge>
+[[gnu::always_inline]] inline void merge_lanes(Vec<T> (&v)[kCount], const Merge& merge) {
+  if constexpr (kHalf > 0) {
+    Vec<T> upper[kCount];
+    for (int k = 0; k < kCount; ++k)
+      upper[k] = moved_down<kHalf>(v[k], std::make_index_sequence<static_cast<std::size_t>(kLanes<T>)>{});
+    merge(v, upper);
+    merge_lanes<kHalf / 2, T>(v, merge);
+  }
+}
 
 /// Merges later values, `later_pitch` apart, into values that are `pitch` apart: `n` at a time.
 template <template <class> class F>
@@ -71,12 +114,12 @@ void merge_values(const F<double>& f, const double* later, i64 later_pitch, doub
   for (int k = 0; k < sum.kCount; ++k) store_lanes(values + k * pitch, sum.v[k], n);
 }
 
-/// The second pass of a functor over a run: results are blended where it has a blend(). The caller calls
+/// A second pass by `applied`, which holds the functor: results are blended where that has a blend(). The caller calls
 /// finish_applied() at the end.
-template <class T, class Inputs, class Outputs, class F, class Applied>
-void map_applied(const F& f, const Applied& applied, const Run& run) {
-  if constexpr (requires { f.blend(); })
-    map_unfinished<T, Inputs, Outputs>(applied, run, f.blend());
+template <class T, class Inputs, class Outputs, class Applied>
+void map_applied(const Applied& applied, const Run& run) {
+  if constexpr (requires { applied.f.blend(); })
+    map_unfinished<T, Inputs, Outputs>(applied, run, applied.f.blend());
   else
     map<T, Inputs, Outputs>(applied, run);
 }

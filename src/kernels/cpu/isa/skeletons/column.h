@@ -13,11 +13,13 @@ struct Column;
 
 template <template <class> class F, class T, class... I>
 struct Column<F, T, Types<I...>> {
-  static constexpr int kCount = F<T>::kAccumulators, kReads = F<T>::kReads;
+  // A pivot that is the first row; the largest element is not known before the last row.
+  static constexpr Pivot kPivot = pivot_of<F<T>>() == Pivot::kFirst ? Pivot::kFirst : Pivot::kNone;
+  using Lanes = BlockLanes<F, T, kPivot>;
+  static constexpr int kCount = Lanes::kCount, kReads = F<T>::kReads;
   static constexpr int kScalars = row_scalars<F<T>>(), kArrays = kReads - kScalars;
   static constexpr i64 kStep = kLanes<T>, kVectors = 4096 / kVectorBytes / kCount;  // 4 KiB of accumulators
   static constexpr i64 kRowsAtOnce = 4, kMostRows = elements_per_lane<F<T>>();
-  using Lanes = Accumulators<F, T>;
   static constexpr auto kNumbers = std::make_index_sequence<static_cast<std::size_t>(kReads)>{};
 
   /// values[accumulator * pitch + column].
@@ -47,17 +49,30 @@ struct Column<F, T, Types<I...>> {
     i64 r = b.row;
     for (; r + kRowsAtOnce <= b.end; r += kRowsAtOnce) add_rows<kRowsAtOnce>(f, rows, b, r, sums);
     for (; r < b.end; ++r) add_rows<1>(f, rows, b, r, sums);
+    const i64 rest = b.columns % kStep;
+    if (rest > 0 && b.column + b.columns >= kStep)
+      for (int k = 0; k < kCount; ++k) {
+        T* const to = sums[k] + b.columns - rest;
+        __builtin_memmove(to, to + kStep - rest, static_cast<std::size_t>(rest) * sizeof(T));
+      }
     constexpr int kDoubles = kLanes<double>;
     for (i64 i = 0; i < b.columns; i += kDoubles) {
-      double part[kCount][kDoubles];
+      Vec<double> part[kCount];
       for (int k = 0; k < kCount; ++k) {
         typename VecType<T, kDoubles>::type some;
         __builtin_memcpy(&some, sums[k] + i, sizeof some);
-        Vec<double> v = __builtin_convertvector(some, Vec<double>);
-        if (k == F<T>::kIndex) v = v + static_cast<double>(first + b.row);
-        store(part[k], v);
+        part[k] = __builtin_convertvector(some, Vec<double>);
+        if (k == F<T>::kIndex) part[k] = part[k] + static_cast<double>(first + b.row);
       }
-      merge_values<F>(wide, part[0], kDoubles, values + i, pitch,
+      double block[F<T>::kAccumulators][kDoubles];
+      if constexpr (kPivot == Pivot::kNone) {
+        for (int k = 0; k < kCount; ++k) store(block[k], part[k]);
+      } else {
+        Accumulators<F, double> of_block(wide);
+        wide.values_of(of_block.v, broadcast(static_cast<double>(b.end - b.row)), part);
+        for (int k = 0; k < of_block.kCount; ++k) store(block[k], of_block.v[k]);
+      }
+      merge_values<F>(wide, block[0], kDoubles, values + i, pitch,
                       static_cast<int>(min_of<i64>(kDoubles, b.columns - i)));
     }
   }
@@ -75,22 +90,31 @@ struct Column<F, T, Types<I...>> {
     for (; i + kStep <= b.columns; i += kStep) {
       Lanes lanes = loaded(f, sums, i);
 #pragma GCC unroll 4
-      for (i64 r = 0; r < kRows; ++r) add(f, lanes, index(b, row + r), in[r], scalars[r], b.column + i, kNumbers);
+      for (i64 r = 0; r < kRows; ++r) add(f, lanes, row + r - b.row, in[r], scalars[r], b.column + i, kNumbers);
       for (int k = 0; k < kCount; ++k) store(sums[k] + i, lanes.v[k]);
     }
     if (i == b.columns) return;
+    // The last vector ends with the last column, unless there are too few; its sums stay in these lanes.
     Lanes lanes = loaded(f, sums, i);
+    const i64 last = b.column + b.columns - kStep;
     for (i64 r = 0; r < kRows; ++r) {
-      const PartialInputs<I...> part(in[r], kArrays, b.column + i, static_cast<int>(b.columns - i));
-      add(f, lanes, index(b, row + r), part.in, scalars[r], 0, kNumbers);
+      if (last >= 0) {
+        add(f, lanes, row + r - b.row, in[r], scalars[r], last, kNumbers);
+      } else {
+        const PartialInputs<I...> part(in[r], kArrays, b.column + i, static_cast<int>(b.columns - i));
+        add(f, lanes, row + r - b.row, part.in, scalars[r], 0, kNumbers);
+      }
     }
     for (int k = 0; k < kCount; ++k) store(sums[k] + i, lanes.v[k]);
   }
 
+  /// Row `row` of the block.
   template <std::size_t... K>
-  [[gnu::always_inline]] static void add(const F<T>& f, Lanes& lanes, Vec<T> index, const void* const* in,
+  [[gnu::always_inline]] static void add(const F<T>& f, Lanes& lanes, i64 row, const void* const* in,
                                          const Vec<T>* scalars, i64 i, std::index_sequence<K...>) {
-    f.add(lanes.v, index, input<K>(in, scalars, i)...);
+    if constexpr (kPivot == Pivot::kFirst)
+      if (row == 0) lanes.v[0] = f.element(input<K>(in, scalars, i)...);
+    lanes.add(f, broadcast(static_cast<T>(row)), input<K>(in, scalars, i)...);
   }
   template <std::size_t K>
   [[gnu::always_inline]] static Vec<T> input(const void* const* in, const Vec<T>* scalars, i64 i) {
@@ -113,8 +137,6 @@ struct Column<F, T, Types<I...>> {
     }
   }
 
-  static Vec<T> index(const Block& b, i64 row) { return broadcast(static_cast<T>(row - b.row)); }
-
   static Lanes loaded(const F<T>& f, const T (&sums)[kCount][kVectors * kStep], i64 i) {
     Lanes lanes(f);
     for (int k = 0; k < kCount; ++k) lanes.v[k] = load(sums[k] + i);
@@ -134,14 +156,14 @@ template <template <class> class F, class T, class Inputs, class Outputs>
 struct ColumnPass;
 
 /// The second pass.
-template <template <class> class F, class T, class... I, class Outputs>
-struct ColumnPass<F, T, Types<I...>, Outputs> {
-  static constexpr int kCount = F<T>::kAccumulators, kInputs = sizeof...(I);
+template <template <class> class F, class T, class... I, class... O>
+struct ColumnPass<F, T, Types<I...>, Types<O...>> {
+  static constexpr int kCount = F<T>::kAccumulators;
   static constexpr i64 kColumns = 8192 / kCount / static_cast<i64>(sizeof(T));  // 8 KiB of values
 
   static void apply(const void* job, const Rows& rows, const double* values, i64 pitch) {
     const Applied applied{functor<F, T>(job)};
-    constexpr i64 kSizes[] = {sizeof(I)...};
+    constexpr i64 kInSizes[] = {sizeof(I)...}, kOutSizes[] = {sizeof(O)...};
     alignas(64) T of_columns[kCount][kColumns];
     for (i64 c = 0; c < rows.n; c += kColumns) {
       Run run;
@@ -151,12 +173,15 @@ struct ColumnPass<F, T, Types<I...>, Outputs> {
         for (i64 i = 0; i < run.n; ++i) of_columns[k][i] = static_cast<T>(values[k * pitch + c + i]);
         run.in[k] = of_columns[k];
       }
-      for (int k = 0; k < kInputs; ++k) {
-        run.in[kCount + k] = static_cast<const unsigned char*>(rows.in[k]) + c * kSizes[k];
+      for (std::size_t k = 0; k < sizeof...(I); ++k) {
+        run.in[kCount + k] = static_cast<const unsigned char*>(rows.in[k]) + c * kInSizes[k];
         run.in_row_bytes[kCount + k] = rows.row_bytes[k];
       }
-      set_outputs(rows, c, Outputs{}, run);
-      map_applied<T, typename WithValues<T, kCount, I...>::type, Outputs>(applied.f, applied, run);
+      for (std::size_t o = 0; o < sizeof...(O); ++o) {
+        run.out[o] = static_cast<unsigned char*>(rows.out[o]) + c * kOutSizes[o];
+        run.out_row_bytes[o] = rows.out_row_bytes[o];
+      }
+      map_applied<T, typename WithValues<T, kCount, I...>::type, Types<O...>>(applied, run);
     }
     finish_applied(applied.f);
   }
@@ -168,7 +193,7 @@ struct ColumnPass<F, T, Types<I...>, Outputs> {
       const Vec<T> all[] = {x...};
       Vec<T> values[kCount];
       for (int k = 0; k < kCount; ++k) values[k] = all[k];
-      return with(all + kCount, values, std::make_index_sequence<static_cast<std::size_t>(kInputs)>{});
+      return with(all + kCount, values, std::make_index_sequence<sizeof...(I)>{});
     }
     template <std::size_t... K>
     [[gnu::always_inline]] auto with(const Vec<T>* x, const Vec<T> (&values)[kCount], std::index_sequence<K...>) const {
@@ -176,15 +201,6 @@ struct ColumnPass<F, T, Types<I...>, Outputs> {
     }
     F<T> f;
   };
-
-  template <class... O>
-  static void set_outputs(const Rows& rows, i64 column, Types<O...>, Run& run) {
-    constexpr i64 kSizes[] = {sizeof(O)...};
-    for (std::size_t o = 0; o < sizeof...(O); ++o) {
-      run.out[o] = static_cast<unsigned char*>(rows.out[o]) + column * kSizes[o];
-      run.out_row_bytes[o] = rows.out_row_bytes[o];
-    }
-  }
 };
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

@@ -10,6 +10,13 @@
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
+template <class T>
+Ints<T> lane_numbers() {
+  Ints<T> lanes{};
+  for (int i = 0; i < kLanes<T>; ++i) lanes[i] = i;
+  return lanes;
+}
+
 /// Storage types of operands, in their order.
 template <class... S>
 struct Types {};

@@ -7,6 +7,7 @@
 //     T factor;
 //   };
 //   map<float, Types<Bfloat16, float>, Types<Bfloat16>>(Scaled<float>{2}, run);
+// A functor with start_row(i64 row) is told the number of each row before its elements.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/isa/skeletons/elements.h"
@@ -91,7 +92,9 @@ class Map<T, Types<I...>, Types<O...>, F> {
       Row row{Inputs(run_, r, repeated), {}};
       for (std::size_t o = 0; o < sizeof...(O); ++o)
         row.out[o] = static_cast<unsigned char*>(run_.out[o]) + r * run_.out_row_bytes[o];
-      compute_row<kBlends, kNonTemporal>(row);
+      F f = f_;
+      if constexpr (requires { f.start_row(r); }) f.start_row(r);
+      compute_row<kBlends, kNonTemporal>(f, row);
     }
   }
 
@@ -113,21 +116,21 @@ class Map<T, Types<I...>, Types<O...>, F> {
   using Stored = typename Elements<S, T>::Stored;
 
   template <bool kBlends, bool kNonTemporal>
-  [[gnu::always_inline]] void compute_row(const Row& given) const {
+  [[gnu::always_inline]] void compute_row(const F& function, const Row& given) const {
     // Copies: the compiler keeps them in registers, since no store can change them.
-    const F f = f_;
+    const F f = function;
     const Row row = given;
     const Scales scales = scales_;
     const i64 n = run_.n;
     i64 i = 0;
     if constexpr (kNonTemporal) {
-      i = align<kBlends>(row);
+      i = align<kBlends>(f, row);
       for (; i + kStep <= n; i += kStep) vector<kBlends, true>(f, row, scales, i);
     }
     for (; i + kStep <= n; i += kStep) vector<kBlends, false>(f, row, scales, i);
     if (i == n) return;
     if (separate_ && n >= kStep) return vector<kBlends, false>(f, row, scales, n - kStep);
-    part<kBlends>(row, i, n - i);
+    part<kBlends>(f, row, i, n - i);
   }
 
   template <bool kBlends, bool kNonTemporal>
@@ -158,7 +161,7 @@ class Map<T, Types<I...>, Types<O...>, F> {
 
   /// n < kStep elements, through full vectors on the stack.
   template <bool kBlends>
-  [[gnu::noinline]] void part(const Row& row, i64 i, i64 n) const {
+  [[gnu::noinline]] void part(const F& f, const Row& row, i64 i, i64 n) const {
     alignas(64) unsigned char buffers[sizeof...(I) + sizeof...(O)][kVectorBytes] = {};
     Row vectors = row;
     const bool reads_outputs = kBlends && scales_.keep != 0;
@@ -172,7 +175,7 @@ class Map<T, Types<I...>, Types<O...>, F> {
     ((vectors.in.in[k] = buffer(static_cast<const I*>(row.in.in[k]) + (i & row.in.mask[k]), true), ++k), ...);
     int o = 0;
     ((vectors.out[o] = buffer(static_cast<const O*>(row.out[o]) + i, reads_outputs), ++o), ...);
-    vector<kBlends, false>(f_, vectors, scales_, 0);
+    vector<kBlends, false>(f, vectors, scales_, 0);
     o = 0;
     ((copy<O>(static_cast<O*>(row.out[o]) + i, vectors.out[o], n), ++o), ...);
   }
@@ -183,15 +186,15 @@ class Map<T, Types<I...>, Types<O...>, F> {
 
   /// Computes the elements up to the first aligned vector of the output; returns its index.
   template <bool kBlends>
-  i64 align(const Row& row) const {
+  i64 align(const F& f, const Row& row) const {
     constexpr std::size_t kSizes[] = {sizeof(Stored<O>)...}, kElements[] = {sizeof(O)...};
     const auto past = reinterpret_cast<std::uintptr_t>(row.out[0]) % kSizes[0];
     const i64 n = past == 0 ? 0 : min_of<i64>(run_.n, static_cast<i64>((kSizes[0] - past) / kElements[0]));
     if (n == 0) return 0;
     if (run_.n >= kStep)
-      vector<kBlends, false>(f_, row, scales_, 0);
+      vector<kBlends, false>(f, row, scales_, 0);
     else
-      part<kBlends>(row, 0, n);
+      part<kBlends>(f, row, 0, n);
     return n;
   }
 

@@ -14,6 +14,16 @@
 //     void start(Vec<T> (&acc)[2]) const;                           // the values of no elements
 //     void add(Vec<T> (&acc)[2], Vec<T> index, Vec<T> x) const;     // an element for each lane
 //     void merge(Vec<T> (&acc)[2], const Vec<T> (&later)[2]) const;
+//
+//     // Optional: the elements of a block are summed relative to a pivot, which is cheaper than merging: its first
+//     // element (then there is no add()) or, in rows, the largest.
+//     static constexpr Pivot kPivot = Pivot::kLargest;
+//     static constexpr int kSums = 1;
+//     Vec<T> element(Vec<T> x) const;                     // of kFirst: what the pivot is
+//     T least() const;                                    // of kLargest: what the pivot is at least
+//     Vec<T> add_to_sums(Vec<T> (&acc)[2], Vec<T> x) const;  // {pivot, sums}; returns the term of kLargest
+//     void values_of(Vec<T> (&acc)[2], Vec<T> count, const Vec<T> (&sums)[2]) const;  // of {pivot, sums}
+//
 //     Vec<T> apply(const Vec<T> (&values)[2], Vec<T> x) const;      // optional: the second pass over a row
 //     Blend blend() const;                                          // optional: how its results are stored
 //   };
@@ -21,6 +31,7 @@
 #pragma once
 #include "kernels/cpu/isa/skeletons/column.h"
 #include "kernels/cpu/isa/skeletons/row.h"
+#include "kernels/cpu/isa/skeletons/row_pass.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
@@ -34,11 +45,13 @@ requires(kN > 0) struct FirstTypes<kN, Types<First, Others...>, Types<Kept...>>
     : FirstTypes<kN - 1, Types<Others...>, Types<Kept..., First>> {
 };
 
-/// T: type of the lanes. Functions that reduce depend on no type that only the second pass reads or writes.
-template <template <class> class F, class T, class Inputs, class Outputs = Types<>>
+/// T: type of the lanes. Functions that reduce depend on no type that only the second pass reads or writes. G: the
+/// functor of the second pass, H: that of one over terms.
+template <template <class> class F, class T, class Inputs, class Outputs = Types<>, template <class> class G = F,
+          template <class> class H = NoTerms>
 constexpr Reduction<> reduction() {
   using Reduced = typename FirstTypes<F<T>::kReads, Inputs>::type;
-  using R = Row<F, T, Reduced, Types<>>;
+  using R = Row<F, T, Reduced>;
   Reduction<> r;
   r.accumulators = F<T>::kAccumulators;
   r.reads = F<T>::kReads;
@@ -49,9 +62,13 @@ constexpr Reduction<> reduction() {
   r.reduce_columns = &Column<F, T, Reduced>::reduce;
   r.merge = &R::merge;
   if constexpr (!__is_same(Outputs, Types<>)) {
-    r.apply = &Row<F, T, Inputs, Outputs>::apply;
-    r.apply_columns = &ColumnPass<F, T, Inputs, Outputs>::apply;
+    if constexpr (__is_same(H<T>, NoTerms<T>))
+      r.apply = &RowPass<G, T, Inputs, Outputs>::apply;
+    else
+      r.apply = &TermPass<G, H, T, Inputs, Outputs>::apply;
+    r.apply_columns = &ColumnPass<G, T, Inputs, Outputs>::apply;
   }
+  if constexpr (!__is_same(H<T>, NoTerms<T>)) r.term_bytes = sizeof(T);
   return r;
 }
 

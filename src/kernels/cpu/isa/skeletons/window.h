@@ -20,13 +20,6 @@ namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 template <class T>
 using Int = typename Float<T>::Int;
 
-template <class T>
-Ints<T> lane_numbers() {
-  Ints<T> lanes{};
-  for (int i = 0; i < kLanes<T>; ++i) lanes[i] = i;
-  return lanes;
-}
-
 /// The first n <= kLanes<T> of elements that are `step` apart, zero elsewhere.
 template <class S, class T>
 [[gnu::always_inline]] inline Vec<T> load_elements(const S* p, i64 step, i64 n) {
