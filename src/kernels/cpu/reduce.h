@@ -7,13 +7,13 @@
 namespace polymio::kernels {
 
 /// kNumbers: the sum of all elements but NaNs. Squares and products, which float may not hold, are in double. kExtreme:
-/// the largest element; kPosition: with its number.
+/// the largest number, and a NaN if there is one, else 0. kPosition: the largest element and its number.
 enum class ReduceKind { kSum, kMagnitudes, kNumbers, kSquares, kProduct, kExtreme, kPosition };
 
 struct ReduceJob {
   bool magnitude = false;  // of extremes: of |x|
   bool negative = false;   // of extremes: of -x
-  bool propagate = false;  // of extremes: the last NaN is larger than every number; else NaNs are ignored
+  bool propagate = false;  // of positions: the last NaN is larger than every number; else NaNs are ignored
   double first = 0;        // of extremes: the value of no elements
   bool zero = false;       // of products: NaNs count as 0
 };

@@ -42,52 +42,64 @@ struct Product {
   Ints<T> zero;
 };
 
-/// The first of equal elements wins.
-template <bool kPosition, class T>
+/// Of elements, their magnitudes or their opposites.
+template <class T>
 struct ExtremeOf {
   using Job = ReduceJob;
   using Int = typename Float<T>::Int;
-  static constexpr int kReads = 1, kAccumulators = kPosition ? 2 : 1, kIndex = kPosition ? 1 : -1;
+  static constexpr int kReads = 1, kAccumulators = 2;
   explicit ExtremeOf(const Job& job)
       : kept(broadcast(job.magnitude ? kMost : Int{-1})),
         flipped(broadcast(job.negative ? static_cast<Int>(~kMost) : Int{0})),
-        propagate(broadcast(job.propagate ? Int{-1} : Int{0})),
         first(broadcast(static_cast<T>(job.first))) {}
 
-  void start(Vec<T> (&acc)[kAccumulators]) const {
+  void start(Vec<T> (&acc)[2]) const {
     acc[0] = first;
-    if constexpr (kPosition) acc[1] = Vec<T>{};
+    acc[1] = Vec<T>{};
   }
-  void add(Vec<T> (&acc)[kAccumulators], Vec<T> index, Vec<T> element) const {
-    const Vec<T> x = (Vec<T>)(((Ints<T>)element & kept) ^ flipped);
-    const auto wins = (x > acc[0]) | ((x != x) & propagate);
-    acc[0] = wins ? x : acc[0];
-    if constexpr (kPosition) acc[1] = wins ? index : acc[1];
-  }
-  void merge(Vec<T> (&acc)[kAccumulators], const Vec<T> (&later)[kAccumulators]) const {
-    const auto is_nan = (later[0] != later[0]) & propagate;
-    auto wins = later[0] > acc[0];
-    if constexpr (kPosition) {
-      wins =
-          wins | ((later[0] == acc[0]) & (later[1] < acc[1])) | (is_nan & ((acc[0] == acc[0]) | (later[1] > acc[1])));
-      acc[1] = wins ? later[1] : acc[1];
-    } else {
-      wins = wins | is_nan;
-    }
-    acc[0] = wins ? later[0] : acc[0];
-  }
+  Vec<T> signed_(Vec<T> element) const { return (Vec<T>)(((Ints<T>)element & kept) ^ flipped); }
 
   static constexpr Int kMost = static_cast<Int>(~std::uint64_t{0} >> (65 - 8 * sizeof(T)));
-  Ints<T> kept, flipped, propagate;
+  Ints<T> kept, flipped;
   Vec<T> first;
 };
+
+/// The largest number, and the last NaN of a lane.
 template <class T>
-struct Extreme : ExtremeOf<false, T> {
-  using ExtremeOf<false, T>::ExtremeOf;
+struct Extreme : ExtremeOf<T> {
+  static constexpr int kIndex = -1;
+  using ExtremeOf<T>::ExtremeOf;
+  void add(Vec<T> (&acc)[2], Vec<T>, Vec<T> element) const {
+    const Vec<T> x = this->signed_(element);
+    acc[0] = larger_of<T>(x, acc[0]);
+    acc[1] = x == x ? acc[1] : x;
+  }
+  void merge(Vec<T> (&acc)[2], const Vec<T> (&later)[2]) const {
+    acc[0] = larger_of<T>(later[0], acc[0]);
+    acc[1] = later[1] == later[1] ? acc[1] : later[1];
+  }
 };
+
+/// The first of equal elements wins.
 template <class T>
-struct Position : ExtremeOf<true, T> {
-  using ExtremeOf<true, T>::ExtremeOf;
+struct Position : ExtremeOf<T> {
+  static constexpr int kIndex = 1;
+  explicit Position(const ReduceJob& job)
+      : ExtremeOf<T>(job), propagate(broadcast(static_cast<typename Float<T>::Int>(job.propagate ? -1 : 0))) {}
+  void add(Vec<T> (&acc)[2], Vec<T> index, Vec<T> element) const {
+    const Vec<T> x = this->signed_(element);
+    const auto wins = (x > acc[0]) | ((x != x) & propagate);
+    acc[0] = wins ? x : acc[0];
+    acc[1] = wins ? index : acc[1];
+  }
+  void merge(Vec<T> (&acc)[2], const Vec<T> (&later)[2]) const {
+    const auto is_nan = (later[0] != later[0]) & propagate;
+    const auto wins = (later[0] > acc[0]) | ((later[0] == acc[0]) & (later[1] < acc[1])) |
+                      (is_nan & ((acc[0] == acc[0]) | (later[1] > acc[1])));
+    acc[0] = wins ? later[0] : acc[0];
+    acc[1] = wins ? later[1] : acc[1];
+  }
+  Ints<T> propagate;
 };
 
 /// The functor's reduction of elements of S with lanes of T.

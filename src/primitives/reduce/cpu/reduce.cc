@@ -58,24 +58,43 @@ class Results {
         kept_(loops.kept),
         args_(args),
         length_(loops.reduced.count()),
-        plain_(p.c.type == DataType::kFloat && !p.has_positions() && p.nan != Nan::kFirst && args.beta == 0) {}
+        plain_(!p.has_positions() && p.nan != Nan::kFirst && args.beta == 0) {}
 
   void operator()(std::int64_t first, std::int64_t n, double* values, std::int64_t pitch) const {
+    if (is_extreme(p_.op) && !p_.has_positions() && p_.nan == Nan::kPropagate)
+      for (std::int64_t i = 0; i < n; ++i)
+        if (std::isnan(values[pitch + i])) values[i] = values[pitch + i];
     for (std::int64_t i = 0; i < n; ++i) values[i] = finished(p_.op, values[i], length_);
-    if (plain_) return put_floats(first, n, values);
+    if (plain_) return put_plain(first, n, values);
     for (std::int64_t i = 0; i < n; ++i)
       put(first + i, values[i], p_.has_positions() ? static_cast<std::int64_t>(values[pitch + i]) : 0);
   }
 
  private:
-  void put_floats(std::int64_t first, std::int64_t n, const double* values) const {
+  void put_plain(std::int64_t first, std::int64_t n, const double* values) const {
     Cursor at(kept_, first);
     for (std::int64_t i = 0, m; i < n; i += m, at.advance(m)) {
       m = std::min(at.run(), n - i);
-      float* const c = static_cast<float*>(args_.c) + at.offset(1);
       const std::int64_t stride = kept_.inner().strides[1];
-      for (std::int64_t j = 0; j < m; ++j) c[j * stride] = static_cast<float>(args_.alpha * values[i + j]);
+      switch (p_.c.type) {
+        case DataType::kFloat:
+          put_run<float>(at.offset(1), stride, values + i, m, [](double v) { return static_cast<float>(v); });
+          break;
+        case DataType::kBFloat16:
+          put_run<dtype::BFloat16>(at.offset(1), stride, values + i, m,
+                                   [](double v) { return dtype::to_bfloat16(static_cast<float>(v)); });
+          break;
+        default:
+          for (std::int64_t j = 0; j < m; ++j)
+            dtype::store(p_.c.type, args_.c, at.offset(1) + j * stride, args_.alpha * values[i + j]);
+      }
     }
+  }
+  template <class S, class Convert>
+  void put_run(std::int64_t at, std::int64_t stride, const double* values, std::int64_t n,
+               const Convert& convert) const {
+    S* const c = static_cast<S*>(args_.c) + at;
+    for (std::int64_t i = 0; i < n; ++i) c[i * stride] = convert(args_.alpha * values[i]);
   }
   void put(std::int64_t row, double value, std::int64_t position) const {
     if (p_.nan == Nan::kFirst) {
