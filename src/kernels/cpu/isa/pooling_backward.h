@@ -56,7 +56,12 @@ class PoolingBackward {
         width_(p.dims[2]),
         writer_(scratch, {p.scale, p.keep, p.non_temporal}, p.across_channels ? 1 : p.out_at.dims[2]),
         row_(scratch, p) {
-    for (int k = 0; k < 3; ++k) weights_[k] = scratch.take<T>(p.dims[k].windows);
+    i64 most = 1;
+    for (int k = 0; k < 3; ++k) {
+      weights_[k] = scratch.take<T>(p.dims[k].windows);
+      most *= (p.dims[k].length - 1) / p.dims[k].stride + 1;
+    }
+    sources_ = scratch.take<Source>(p.across_channels ? most : 0);
   }
 
   /// Fills tables; not done by the constructor, which also measures scratch.
@@ -100,44 +105,70 @@ class PoolingBackward {
     return static_cast<const S*>(p_.in) + at.image * s.image + at.channel * s.channel + d * s.dims[0] + h * s.dims[1];
   }
 
+  /// A window that covers an element: its gradients, indices, and the index of the element or the weight of a mean.
+  struct Source {
+    const S* gradient;
+    const unsigned char* index;
+    Int<T> wanted;
+    T weight;
+  };
+
   template <class U, class IndexOf>
   void channels(const Place& at, const IndexOf& index_of) {
     for (i64 w = 0; w < width_.size; ++w) {
-      const Range widths = windows_of(width_, w);
+      const i64 sources = find_sources(at, w, index_of);
       for (i64 c = 0; c < p_.channels; c += kWriterElements) {
         const i64 n = min_of(p_.channels - c, kWriterElements);
         T* const to = writer_.reserve(out(at, w) + c, n);
         i64 i = 0;
-        for (; i + 4 * kStep <= n; i += 4 * kStep) channel_block<U, 4>(at, w, widths, index_of, c + i, kStep, to + i);
-        for (; i < n; i += kStep) channel_block<U, 1>(at, w, widths, index_of, c + i, min_of(n - i, kStep), to + i);
+        for (; i + 4 * kStep <= n; i += 4 * kStep) channel_block<U, 4>(sources, c + i, kStep, to + i);
+        for (; i + kStep <= n; i += kStep) channel_block<U, 1>(sources, c + i, kStep, to + i);
+        if (i == n) continue;
+        // The last vector overlaps the one before.
+        if (n >= kStep) i = n - kStep;
+        channel_block<U, 1>(sources, c + i, n - i, to + i);
       }
     }
   }
 
-  template <class U, int kVectors, class IndexOf>
-  void channel_block(const Place& at, i64 w, Range widths, const IndexOf& index_of, i64 c, i64 n, T* to) {
-    const i64 count = kVectors == 1 ? n : kStep;
-    Vec<T> acc[kVectors] = {};
+  template <class IndexOf>
+  i64 find_sources(const Place& at, i64 w, const IndexOf& index_of) {
+    const Range widths = windows_of(width_, w);
+    i64 count = 0;
     for (i64 d = at.depths.first; d < at.depths.end; ++d)
       for (i64 h = at.heights.first; h < at.heights.end; ++h) {
-        const S* const gradient = in(at, d, h) + c;
+        const S* const gradient = in(at, d, h);
         const IndexLine index = index_of(d, h);
         const Numbering numbering(p_, index.image);
         for (i64 o = widths.first; o < widths.end; ++o) {
-          const Ints<T> wanted = Ints<T>{} + static_cast<Int<T>>(kMaximum ? numbering.of(at.d, d, at.h, h, w, o) : 0);
-          const T weight = kMaximum ? 1 : weights_[0][d] * weights_[1][h] * weights_[2][o];
-#pragma GCC unroll 4
-          for (int v = 0; v < kVectors; ++v) {
-            const Vec<T> x = load_elements<S, T>(gradient + o * p_.in_at.dims[2] + v * kStep, 1, count);
-            if constexpr (kMaximum) {
-              const unsigned char* const indices = index.at(o) + (c + v * kStep) * static_cast<i64>(sizeof(U));
-              acc[v] = acc[v] + (load_indices<U, T>(indices, 1, count) == wanted ? x : Vec<T>{});
-            } else {
-              acc[v] = acc[v] + x * weight;
-            }
-          }
+          Source& source = sources_[count++];
+          source.gradient = gradient + o * p_.in_at.dims[2];
+          source.index = kMaximum ? index.at(o) : nullptr;
+          source.wanted = static_cast<Int<T>>(kMaximum ? numbering.of(at.d, d, at.h, h, w, o) : 0);
+          source.weight = kMaximum ? 1 : weights_[0][d] * weights_[1][h] * weights_[2][o];
         }
       }
+    return count;
+  }
+
+  template <class U, int kVectors>
+  void channel_block(i64 sources, i64 c, i64 n, T* to) {
+    const i64 count = kVectors == 1 ? n : kStep;
+    Vec<T> acc[kVectors] = {};
+    for (i64 i = 0; i < sources; ++i) {
+      const Source& source = sources_[i];
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
+        const i64 first = c + v * kStep;
+        const Vec<T> x = load_elements<S, T>(source.gradient + first, 1, count);
+        if constexpr (kMaximum) {
+          const Ints<T> indices = load_indices<U, T>(source.index + first * static_cast<i64>(sizeof(U)), 1, count);
+          acc[v] = indices == source.wanted ? acc[v] + x : acc[v];
+        } else {
+          acc[v] = acc[v] + x * source.weight;
+        }
+      }
+    }
     for (int v = 0; v < kVectors; ++v) store(to + v * kStep, acc[v]);
   }
 
@@ -172,6 +203,7 @@ class PoolingBackward {
   Writer<S, T> writer_;
   GatheredRow<S, T, kMaximum> row_;
   T* weights_[3];
+  Source* sources_;  // of one element
 };
 
 template <class S, bool kMaximum>

@@ -9,7 +9,7 @@ namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 template <class T>
 struct Largest {
   Vec<T> start() const { return broadcast(-static_cast<T>(__builtin_inff())); }
-  Vec<T> add(Vec<T> acc, Vec<T> x) const { return x > acc ? x : acc; }
+  Vec<T> add(Vec<T> acc, Vec<T> x) const { return larger_of<T>(x, acc); }
   Vec<T> finish(Vec<T> acc, Vec<T>) const { return acc; }
 };
 
@@ -50,6 +50,7 @@ class PoolingForward {
 
   /// Fills tables of the row; not done by the constructor, which also measures scratch.
   void prepare() {
+    row_.clear();
     for (i64 w = 0; w < width_.windows + kLanes<T>; ++w) {
       const i64 n = w < width_.windows ? elements_of(width_, w).count() : 1;
       elements_[w] = static_cast<T>(p_.inclusive ? width_.length : max_of<i64>(n, 1));

@@ -30,7 +30,7 @@ class PoolingScatter {
   }
 
   void plane(i64 image, i64 channel) {
-    for (i64 i = 0; i < elements_; ++i) sums_[i] = 0;
+    __builtin_memset(sums_, 0, static_cast<std::size_t>(elements_) * sizeof(T));
     const Range depths = windows_inside(p_.dims[0]), heights = windows_inside(p_.dims[1]),
                 widths = windows_inside(p_.dims[2]);
     const i64 windows = p_.dims[1].windows * p_.dims[2].windows;
@@ -48,7 +48,7 @@ class PoolingScatter {
   }
 
  private:
-  static constexpr i64 kStep = kLanes<T>;
+  static constexpr i64 kStep = kLanes<T>, kRead = 256;  // windows that are read at once
 
   /// A position in a window: its element relative to that at the window's start, and its row and column.
   struct Place {
@@ -68,35 +68,55 @@ class PoolingScatter {
         static_cast<const S*>(p_.in) + image * s.image + channel * s.channel + d * s.dims[0] + h * s.dims[1];
     const IndexLine index = index_line(p_, image, channel, d, h);
     const i64 depth = d * k[0].stride - k[0].pad, first = w;
-    i64 top = h * k[1].stride - k[1].pad, left = w * k[2].stride - k[2].pad, start = in_plane(depth, top, left);
-    for (i64 done = 0; done < count; done += kStep) {
-      const i64 n = min_of(kStep, count - done);
-      alignas(64) T values[kStep];
-      alignas(64) Int<T> indices[kStep];
-      store(values, load_elements<S, T>(gradient + (first + done) * s.dims[2], s.dims[2], n));
-      const Ints<T> numbers = load_indices<T>(index.bytes, index.at(first + done), index.window_step, n);
-      __builtin_memcpy(indices, &numbers, sizeof numbers);
-      for (i64 i = 0; i < n; ++i) {
-        i64 at = indices[i];
-        if (!p_.image_index) {
-          const i64 row = top, column = left, origin = start;
-          left += k[2].stride;
-          start += k[2].stride;
-          if (++w == k[2].windows) {
-            w = 0;
-            top += k[1].stride;
-            left = -k[2].pad;
-            start = in_plane(depth, top, left);
-          }
-          if (!is_below(at, positions_)) continue;
-          const Place& place = places_[at];
-          // Positions in the padding have no element.
-          if (!is_below(row + place.h, k[1].size) || !is_below(column + place.w, k[2].size)) continue;
-          at = origin + place.offset;
-        }
-        if (is_below(at, elements_)) sums_[at] += values[i];
+    alignas(64) T values[kRead];
+    alignas(64) Int<T> indices[kRead];
+    for (i64 done = 0, n; done < count; done += n) {
+      n = min_of(kRead, count - done);
+      for (i64 i = 0; i < n; i += kStep) {
+        const i64 lanes = min_of(kStep, n - i), from = first + done + i;
+        store(values + i, load_elements<S, T>(gradient + from * s.dims[2], s.dims[2], lanes));
+        store(indices + i, load_indices<T>(index.bytes, index.at(from), index.window_step, lanes));
+      }
+      for (i64 i = 0, run; i < n; i += run) {
+        run = min_of(n - i, k[2].windows - w);
+        add_row(depth, h * k[1].stride - k[1].pad, w * k[2].stride - k[2].pad, values + i, indices + i, run);
+        w += run;
+        if (w < k[2].windows) continue;
+        w = 0;
+        ++h;
       }
     }
+  }
+
+  /// Adds windows of a row, the first of which starts at (depth, top, left). Those that are inside the image need no
+  /// check: each of their positions has an element.
+  void add_row(i64 depth, i64 top, i64 left, const T* values, const Int<T>* indices, i64 n) {
+    if (p_.image_index) {
+      for (i64 i = 0; i < n; ++i)
+        if (is_below(indices[i], elements_)) sums_[indices[i]] += values[i];
+      return;
+    }
+    const WindowDim& width = p_.dims[2];
+    const i64 start = in_plane(depth, top, left), room = width.size - width.length - left;
+    const bool inside = is_inside(p_.dims[0], depth) && is_inside(p_.dims[1], top);
+    const i64 first = inside ? min_of(ceil_div(max_of<i64>(-left, 0), width.stride), n) : n;
+    const i64 last = max_of(first, min_of(n, room < 0 ? 0 : room / width.stride + 1));
+    for (i64 i = 0; i < first; ++i) add_at_border(top, left, start, i, indices[i], values[i]);
+    T* const row = sums_ + start;
+    for (i64 i = first; i < last; ++i)
+      if (is_below(indices[i], positions_)) row[i * width.stride + places_[indices[i]].offset] += values[i];
+    for (i64 i = last; i < n; ++i) add_at_border(top, left, start, i, indices[i], values[i]);
+  }
+  static bool is_inside(const WindowDim& dim, i64 start) { return start >= 0 && start + dim.length <= dim.size; }
+
+  /// Positions in the padding have no element.
+  void add_at_border(i64 top, i64 left, i64 start, i64 window, i64 index, T value) {
+    if (!is_below(index, positions_)) return;
+    const Place& place = places_[index];
+    const i64 moved = window * p_.dims[2].stride, at = start + moved + place.offset;
+    if (is_below(top + place.h, p_.dims[1].size) && is_below(left + moved + place.w, p_.dims[2].size) &&
+        is_below(at, elements_))
+      sums_[at] += value;
   }
 
   void write(i64 image, i64 channel) {

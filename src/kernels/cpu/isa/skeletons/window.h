@@ -76,7 +76,9 @@ struct WindowChannels {
     i64 c = 0;
     for (; c + 4 * kStep <= n; c += 4 * kStep) channel_block<4>(f, in, box, elements, c, kStep, values, numbers);
     for (; c + kStep <= n; c += kStep) channel_block<1>(f, in, box, elements, c, kStep, values, numbers);
-    if (c < n) channel_block<1>(f, in, box, elements, c, n - c, values, numbers);
+    if (c == n) return;
+    if (n >= kStep) c = n - kStep;  // the last vector overlaps the one before
+    channel_block<1>(f, in, box, elements, c, n - c, values, numbers);
   }
 
  private:
@@ -120,6 +122,13 @@ class WindowRow {
     const bool phases = dim.stride > 1 && dim.windows > 1;
     phases_ = phases ? scratch.take<T>(pitch_ * dim.stride) : row_;
     phase_numbers_ = kNumbers && phases ? scratch.take<Int<T>>(pitch_ * dim.stride) : row_numbers_;
+  }
+
+  /// Lanes that belong to no window are computed, too: what is in fresh memory may be slow to compute with.
+  void clear() {
+    const i64 length = round_up((most_windows(dim_) - 1) * dim_.stride + dim_.length, kStep);
+    __builtin_memset(row_, 0, static_cast<std::size_t>(length + kStep) * sizeof(T));
+    if (phases_ != row_) __builtin_memset(phases_, 0, static_cast<std::size_t>(pitch_ * dim_.stride) * sizeof(T));
   }
 
   static i64 most_windows(const WindowDim& dim) {
