@@ -44,11 +44,11 @@ struct Trial {
   reference::Result expected;
   reference::Arithmetic arithmetic;
 
-  explicit Trial(const driver::Problem& p, Gaps gaps = Gaps::kNumbers, std::uint64_t seed = 1)
+  explicit Trial(const driver::Problem& p, Gaps gaps = Gaps::kNumbers, std::uint64_t seed = 1, Data data = {})
       : source(p), problem(translate(p)) {
-    x = random_tensor(p.math.x, seed, gaps);
-    w = random_tensor(p.math.w, seed + 1, gaps);
-    y = random_tensor(p.math.y, seed + 2, gaps);
+    x = random_tensor(p.math.x, seed, gaps, data);
+    w = random_tensor(p.math.w, seed + 1, gaps, data);
+    y = random_tensor(p.math.y, seed + 2, gaps, data);
     expected = reference::evaluate(p.math, {x.data(), w.data(), y.data()});
     arithmetic = reference::arithmetic(p.math);
     arithmetic.stochastic_rounding = problem.rounding == convolution::Rounding::kStochastic;

@@ -25,7 +25,11 @@ inline TensorDesc without_idle_strides(TensorDesc t) {
 /// Contents of the memory between the elements of an input.
 enum class Gaps { kNumbers, kNan };
 
-/// Random values; integers from -100 to 100, others from -1 to 1.
-std::vector<unsigned char> random_tensor(const reference::Tensor&, std::uint64_t seed, Gaps);
+/// Values of floats: from -1 to 1; log-normal over many orders of magnitude; with one of 1e10; from -1 to 1 times
+/// 2^-70, so that products of two are subnormal; times 2^-130, subnormal; with one infinity; with one NaN.
+enum class Data { kUniform, kLogNormal, kHuge, kSmall, kSubnormal, kInfinite, kNan };
+
+/// Random values; integers from -100 to 100, others as `data` says.
+std::vector<unsigned char> random_tensor(const reference::Tensor&, std::uint64_t seed, Gaps, Data = Data::kUniform);
 
 }  // namespace polymio::test
