@@ -86,10 +86,12 @@ void print_explanation(const Result& result) {
   fmt::print("  {:<28} {:<13} {:>13} {:>12} {:>10} {:<4} {}\n", "solver", "algorithm", "predicted us", "measured us",
              "workspace", "det.", "class, tune point");
   for (const nlohmann::json& solver : solvers.usable) {
-    fmt::print("  {:<28} {:<13} {:>13} {:>12} {:>10} {:<4} {}, {}\n", solver.value("name", ""),
+    const std::string arithmetic = solver.value("arithmetic", "");
+    fmt::print("  {:<28} {:<13} {:>13} {:>12} {:>10} {:<4} {}, {}{}\n", solver.value("name", ""),
                solver.value("algorithm", ""), time_text(solver, "predicted_us"), time_text(solver, "measured_us"),
                bytes_text(solver.value("workspace", 0.0)), solver.value("deterministic", false) ? "yes" : "no",
-               solver.value("error_class", ""), solver.value("tune_point", ""));
+               solver.value("error_class", ""), solver.value("tune_point", ""),
+               arithmetic.empty() ? "" : fmt::format(" ({})", arithmetic));
   }
   for (const auto& [reason, names] : solvers.refused) {
     fmt::print("  {} refused: {}\n", fmt::join(names, ", "), reason);

@@ -7,6 +7,7 @@
 
 #include "base/env.h"
 #include "base/json_text.h"
+#include "core/arithmetic.h"
 #include "core/kernel_builder.h"
 #include "db/find_db.h"
 #include "search/find.h"
@@ -48,6 +49,7 @@ std::string describe(const Request& rq, const SolverBase& solver, const std::vec
       .add("error_class", name_of(solver.error_class(rq.problem)))
       .add("tune_point", to_text(it->point))
       .add("tuned", it->tuned);
+  if (const auto* named = dynamic_cast<const NamesArithmetic*>(&solver)) j.add("arithmetic", named->arithmetic());
   if (device.kind == DeviceKind::kCpu) return j.text();
   JsonArray spills;
   const auto notes = spill_notes(rq.handle.stream(), solver.kernel_specs(device, rq.problem, it->point));
