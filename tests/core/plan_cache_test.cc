@@ -11,13 +11,13 @@
 namespace polymio {
 namespace {
 
-struct FakeProblem final : ProblemBase {
+struct NumberedProblem final : ProblemBase {
   int value;
-  explicit FakeProblem(int v) : value(v) {}
+  explicit NumberedProblem(int v) : value(v) {}
   std::string key() const override { return std::to_string(value); }
   std::uint64_t hash() const override { return 1; }  // all collide: equality must decide
-  bool equals(const ProblemBase& o) const override { return value == static_cast<const FakeProblem&>(o).value; }
-  std::unique_ptr<ProblemBase> clone() const override { return std::make_unique<FakeProblem>(*this); }
+  bool equals(const ProblemBase& o) const override { return value == static_cast<const NumberedProblem&>(o).value; }
+  std::unique_ptr<ProblemBase> clone() const override { return std::make_unique<NumberedProblem>(*this); }
   std::string family() const override { return ""; }
   std::vector<float> log_sizes() const override { return {}; }
   double work() const override { return 1; }
@@ -29,7 +29,7 @@ Plan plan(std::size_t workspace) {
 
 TEST(PlanCache, ComparesInFull) {
   PlanCache cache;
-  const FakeProblem one(1), two(2);
+  const NumberedProblem one(1), two(2);
   Constraints tight;
   tight.workspace_limit = 0;
   EXPECT_EQ(cache.get({&one, {}}, [] { return plan(10); })->workspace, 10u);
@@ -43,7 +43,7 @@ TEST(PlanCache, ComparesInFull) {
 
 TEST(PlanCache, KeepsNothingWhenMakingThrows) {
   PlanCache cache;
-  const FakeProblem p(1);
+  const NumberedProblem p(1);
   EXPECT_THROW(cache.get({&p, {}}, []() -> Plan { throw std::runtime_error("no"); }), std::runtime_error);
   EXPECT_EQ(cache.size(), 0u);
   EXPECT_EQ(cache.get({&p, {}}, [] { return plan(1); })->workspace, 1u);
@@ -51,7 +51,7 @@ TEST(PlanCache, KeepsNothingWhenMakingThrows) {
 
 TEST(PlanCache, AKeyBeingMadeSurvivesPutAndEviction) {
   PlanCache cache(4096);
-  const FakeProblem a(1), b(2), c(3);
+  const NumberedProblem a(1), b(2), c(3);
   const auto made = cache.get({&a, {}}, [&] {
     cache.put({&a, {}}, plan(5));  // like another thread
     cache.put({&b, {}}, plan(6));
@@ -64,8 +64,8 @@ TEST(PlanCache, AKeyBeingMadeSurvivesPutAndEviction) {
 
 TEST(PlanCache, CountsTheBytesThatPlansSay) {
   PlanCache cache(10'000);
-  const FakeProblem a(1), b(2), c(3);
-  for (const FakeProblem* p : {&a, &b, &c}) {
+  const NumberedProblem a(1), b(2), c(3);
+  for (const NumberedProblem* p : {&a, &b, &c}) {
     Plan large = plan(1);
     large.bytes = 6000;
     cache.put({p, {}}, large);
@@ -75,7 +75,7 @@ TEST(PlanCache, CountsTheBytesThatPlansSay) {
 
 TEST(PlanCache, APlanPutWhileMakingFailsStays) {
   PlanCache cache;
-  const FakeProblem a(1);
+  const NumberedProblem a(1);
   EXPECT_THROW(cache.get({&a, {}},
                          [&]() -> Plan {
                            cache.put({&a, {}}, plan(5));
@@ -87,7 +87,7 @@ TEST(PlanCache, APlanPutWhileMakingFailsStays) {
 
 TEST(PlanCache, MakesOncePerKeyUnderContention) {
   PlanCache cache;
-  const FakeProblem p(1);
+  const NumberedProblem p(1);
   std::atomic<int> made{0};
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i)
@@ -105,7 +105,7 @@ TEST(PlanCache, MakesOncePerKeyUnderContention) {
 
 TEST(PlanCache, DropsTheLeastRecentlyUsed) {
   PlanCache cache(4096 * 3);
-  const FakeProblem a(1), b(2), c(3), d(4);
+  const NumberedProblem a(1), b(2), c(3), d(4);
   for (const auto* p : {&a, &b, &c}) cache.get({p, {}}, [] { return plan(1); });
   cache.get({&a, {}}, [] { return plan(2); });  // makes a more recent than b
   cache.get({&d, {}}, [] { return plan(1); });
