@@ -181,7 +181,7 @@ MIOPEN_EXPORT miopenStatus_t polymioSetExecutor(miopenHandle_t handle, polymioEx
 /// The rounding errors that a convolution may have, smallest first.
 typedef enum {
   polymioMathStrict = 0,    ///< Only solvers whose error is that of a plain sum in the data type.
-  polymioMathAccurate = 1,  ///< The default: fp32 arithmetic and fp32 sums, in any order.
+  polymioMathAccurate = 1,  ///< The default: the errors of fp32 products and sums, in any order.
   polymioMathTf32 = 2,      ///< Also products rounded to tf32 or bf16.
   polymioMathAny = 3,       ///< Also approximate algorithms, such as large Winograd tiles.
 } polymioMathMode_t;

@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstdio>
+#include <limits>
 #include <map>
 #include <optional>
 #include <random>
@@ -75,6 +78,8 @@ class HostHopper final : public ForwardingStream {
     if (spec.entry == "swap_channels")
       return spec.options.front() == "-DBYTES=1" ? swap_channels<std::uint8_t>(arguments)
                                                  : swap_channels<float>(arguments);
+    if (spec.entry == "split_floats") return split_floats(arguments);
+    if (spec.entry == "split_planes") return split_planes(arguments);
     const auto program = hopper_programs().find(spec.instantiation);
     if (program == hopper_programs().end()) throw std::runtime_error("add to the programs " + spec.instantiation);
     const auto& [run, bytes, threads] = program->second;
@@ -123,6 +128,46 @@ class HostHopper final : public ForwardingStream {
     memory.push_back({swapped, static_cast<std::size_t>(outputs * taps * channels) * sizeof *swapped});
   }
 
+  void* address(std::span<const Argument> arguments, std::size_t i) const {
+    return value_of(arguments[i], Buffer(nullptr)).address();
+  }
+
+  /// Low, high and middle parts of bf16, as element `to` of each part; true for an infinity.
+  static bool split_float(float v, void* parts, std::int64_t to, std::int64_t count) {
+    double left = static_cast<double>(v);
+    for (const std::int64_t part : {1, 2, 0}) {
+      dtype::store(DataType::kBFloat16, parts, part * count + to, left);
+      left -= dtype::load(DataType::kBFloat16, parts, part * count + to);
+    }
+    return std::isinf(v);
+  }
+
+  /// Of two tensors.
+  void split_floats(std::span<const Argument> arguments) {
+    for (std::size_t i = 0; i < 6; i += 3) {
+      const auto* const from = static_cast<const float*>(address(arguments, i));
+      void* const to = address(arguments, i + 1);
+      const auto count = value_of(arguments[i + 2], std::int64_t{});
+      if (count > 0) memory.push_back({to, static_cast<std::size_t>(count) * 6});
+      for (std::int64_t e = 0; e < count; ++e)
+        if (split_float(from[e], to, e, count)) *static_cast<unsigned*>(address(arguments, 6)) = 1;
+    }
+  }
+
+  /// Of a tensor (images, channels, pixels), as (images, pixels, channels).
+  void split_planes(std::span<const Argument> arguments) {
+    const auto* const from = static_cast<const float*>(address(arguments, 0));
+    void* const to = address(arguments, 1);
+    const int channels = value_of(arguments[2], 0), pixels = value_of(arguments[3], 0);
+    const auto count = value_of(arguments[4], std::int64_t{});
+    memory.push_back({to, static_cast<std::size_t>(count) * 6});
+    for (std::int64_t e = 0; e < count; ++e) {
+      const std::int64_t pixel = e % pixels, channel = e / pixels % channels, image = e / pixels / channels;
+      if (split_float(from[e], to, (image * pixels + pixel) * channels + channel, count))
+        *static_cast<unsigned*>(address(arguments, 5)) = 1;
+    }
+  }
+
   /// alpha * the sum of partial results + beta * the old ones, see gpu::add_partials.
   void add_partials(std::span<const Argument> arguments) const {
     const auto value = [&](std::size_t i, auto v) { return value_of(arguments[i], v); };
@@ -150,10 +195,12 @@ struct Options {
   DataType type = DataType::kHalf;
   Epilogue epilogue = {};
   Sizes x_strides = {}, y_strides = {};           // of views
-  bool planes = false;                            // the output's channels are not innermost
+  bool planes = false;                            // the output's channels are not innermost; of parts no tensor's
   std::optional<DataType> second = {}, out = {};  // types of weights and output that differ from `type`
   Rounding rounding = Rounding::kStandard;
-  const char* solver = "";  // the end of its name without the direction
+  const char* solver = "";        // the end of its name without the direction
+  std::array<int, 2> parts = {};  // ConvHopperSplit: of bf16 that the operands x or y and w need
+  int infinite = -1;              // which operand has an infinity
 };
 
 /// A problem with its tensors and the expected output.
@@ -168,7 +215,9 @@ class Layer {
     if (!o.x_strides.empty()) p_.x = make_tensor(shape.type, shape.x, o.x_strides);
     if (!o.y_strides.empty())
       p_.y = make_tensor(shape.type, Sizes(p_.y.lens.begin(), p_.y.lens.begin() + p_.y.rank), o.y_strides);
-    if (o.planes) {
+    if (o.planes && o.parts[0]) {
+      for (TensorDesc* t : {&p_.x, &p_.w, &p_.y}) *t = make_tensor(shape.type, t->sizes(), {});
+    } else if (o.planes) {
       TensorDesc& output = d == kForward ? p_.y : p_.x;
       output = make_tensor(shape.type, output.sizes(), {});
     }
@@ -184,6 +233,10 @@ class Layer {
         solver_ = dynamic_cast<const GpuSolver<Problem>*>(s);
     const TensorDesc* const tensors[] = {&p_.x, &p_.w, &p_.y, &p_.y};
     for (std::size_t i = 0; i < 4; ++i) data_[i] = random(tensors[i]->type, tensors[i]->space(), 2);
+    for (std::size_t i = 0; i < 2 && o.parts[0]; ++i) set_parts(operand(i), o.parts[i]);
+    if (o.infinite >= 0)
+      dtype::store(o.type, operand(static_cast<std::size_t>(o.infinite)).data(), 5,
+                   std::numeric_limits<double>::infinity());
     old_ = output();
     if (o.beta == 0) std::fill(old_.begin(), old_.end(), static_cast<unsigned char>(0xff));  // NaN
     const DataType parameter = o.epilogue.scale ? DataType::kFloat : p_.y.type;
@@ -263,6 +316,21 @@ class Layer {
     return bytes;
   }
 
+  /// x or dy; w or, for its gradient, dy.
+  std::vector<unsigned char>& operand(std::size_t i) {
+    return i == 0 ? data_[p_.direction == kData ? 2 : 0] : data_[p_.direction == kWeights ? 2 : 1];
+  }
+
+  /// Sums of these with whole numbers, or of their products if they have two parts, are exact.
+  void set_parts(std::vector<unsigned char>& tensor, int parts) {
+    for (std::int64_t i = 0; i < static_cast<std::int64_t>(tensor.size() / sizeof(float)); ++i) {
+      double v = 0;
+      for (int part = parts - 1; part >= 0; --part)
+        v = v * 0x1p-9 + std::uniform_int_distribution<int>(-2, 2)(engine_) / 2;
+      dtype::store(DataType::kFloat, tensor.data(), i, v);
+    }
+  }
+
   std::vector<unsigned char>& output() { return data_[p_.direction == kForward ? 2 : p_.direction == kData ? 0 : 1]; }
 
   static std::vector<double> widened(const TensorDesc& t, const std::vector<unsigned char>& from) {
@@ -312,6 +380,7 @@ class Layer {
       const auto size = size_of(t), at = static_cast<std::size_t>(i) * size;
       const double now = dtype::load(t, output().data(), i), wanted = dtype::load(t, expected_.data(), i);
       if (now == wanted || std::memcmp(&output()[at], &expected_[at], size) == 0) continue;
+      if (std::isnan(now) && std::isnan(wanted)) continue;
       if (++wrong == 1) ADD_FAILURE() << "element " << i << " is " << now << ", not " << wanted;
     }
     EXPECT_EQ(wrong, 0) << "elements of " << p_.output().space();
@@ -607,6 +676,63 @@ TEST_F(HopperPlan, WidenedFloat8) {
   Options dithers = with(kE4, kF5, kF5);
   dithers.rounding = Rounding::kStochastic;
   Layer(kData, strided, dithers).check({1, 1, 0});
+}
+
+const Shape kStrided{.x = {2, 72, 9, 11}, .w = {72, 72, 3, 3}, .pad = {1, 1}, .stride = {2, 2}, .dilation = {1, 2}},
+    kSeries{.x = {3, 88, 101}, .w = {136, 88, 3}, .pad = {1}, .stride = {2}},
+    kVolume{.x = {1, 24, 4, 6, 5}, .w = {72, 24, 2, 3, 3}, .pad = {1, 1, 0}, .stride = {1, 2, 1}};
+
+/// fp32 in as many parts of bf16, or in fp32 arithmetic because of an infinity in the operand `infinite`.
+Options in_parts(std::array<int, 2> parts, int infinite = -1) {
+  return {.type = DataType::kFloat, .solver = "Split", .parts = parts, .infinite = infinite};
+}
+
+// Every pair of parts that matters; tails of steps and tiles.
+TEST_F(HopperPlan, PairsOfParts) {
+  for (const auto& parts : {std::array{3, 1}, std::array{1, 3}, std::array{2, 2}}) {
+    EXPECT_EQ(Layer(kForward, kTails, in_parts(parts)).check_tiles({1}), (std::set<int>{3, 4, 10, 11, 12}));
+    EXPECT_EQ(Layer(kData, kBackwardTails, in_parts(parts)).check_tiles({1}, {1}), (std::set<int>{3, 4, 10, 11, 12}));
+    EXPECT_EQ(Layer(kWeights, kTails, in_parts(parts)).check_tiles({1}), (std::set<int>{1, 3}));
+  }
+}
+
+// Phases, clusters, parts of the pixels, views of the output, what is added and fused, one and three dimensions; by
+// parts and in fp32.
+TEST_F(HopperPlan, Parts) {
+  const int relu = static_cast<int>(activation::Mode::kRelu);
+  for (const int infinite : {-1, 0, 1}) {
+    Options o = in_parts({2, 2}, infinite);
+    for (const Shape& s : {kTails, kStrided, kSeries, kVolume}) {
+      Layer(kForward, s, o).check({12, 1, 0});
+      Layer(kData, s, o).check({10, 1, 0});
+      Layer(kWeights, s, o).check({3, 1});
+    }
+    if (infinite == 1) continue;
+    o.units = 132;
+    Layer(kWeights, kTails, o).check({3, 1});
+    Options fused = o;
+    fused.epilogue = {.bias = true, .activation = relu, .residual = true, .scale = true};
+    for (const TunePoint& point : {TunePoint{4, 1, 0}, TunePoint{12, 1, 0}, TunePoint{4, 2, 0}})
+      Layer(kForward, kTails, fused).check(point);
+    o.alpha = 0.5;
+    o.beta = 2;
+    for (const int split : {2, 4}) Layer(kForward, kTails, o).check({10, split, 0});
+    for (const int split : {1, 2}) Layer(kData, kBackwardTails, o).check({4, split, 0});
+    Layer(kWeights, kTails, o).check({3, 1});
+    o.x_strides = {10000, 1, 968, 88};
+    Layer(kData, kStrided, o).check({10, 1, 0});
+    Options planes = in_parts({2, 2}, infinite);
+    planes.planes = true;
+    planes.alpha = 0.5;
+    const Shape quads{.x = {3, 40, 6, 14}, .w = {72, 40, 2, 3}, .pad = {1, 2}, .dilation = {2, 2}};
+    for (const Shape& s : {kTails, quads}) {
+      for (const int tile : {4, 12}) Layer(kForward, s, planes).check({tile, 1, 0});
+      Layer(kData, s, planes).check({10, 1, 0});
+    }
+    Layer(kData, kStrided, planes).check({10, 1, 0});
+    planes.units = 132;
+    Layer(kForward, kTails, planes).check({4, 2, 0});
+  }
 }
 
 // Whole tiles; shares that begin and end within tiles, more and fewer of them than tiles; parts of tiles.

@@ -45,6 +45,9 @@ template <>
 template <>
 [[maybe_unused]] constexpr const char* kResult<sm90::Result8<5, true, true>> = "sm90::Result8<5, true, true>";
 
+template <>
+[[maybe_unused]] constexpr const char* kResult<sm90::SplitFloat> = "sm90::SplitFloat";
+
 /// The name of an element, as the kernels' templates take it.
 template <class T>
 struct Name {
@@ -121,6 +124,7 @@ void add_halo_weights(Programs& to) {
 
 using sm90::Bfloat16;
 using sm90::Half;
+using sm90::SplitFloat;
 using sm90::Tf32;
 
 constexpr int kMany = cuda::HopperProduct::kMaxPhases;
@@ -201,6 +205,28 @@ void add_byte_dimensions(Programs& to) {
   add_product<sm90::Float8<sm90::Half>, kSpatial, false, 10, 1, Plain, kMany>(to);
 }
 
+/// Forward and backward data.
+template <int... kTiles>
+void add_split_tiles(Programs& to) {
+  (add_product<SplitFloat, 2, false, kTiles, 1>(to), ...);
+  (add_product<SplitFloat, 2, true, kTiles, 1>(to), ...);
+  (add_product<SplitFloat, 2, true, kTiles, 1, Plain, kMany>(to), ...);
+}
+
+template <int kSpatial, int... kTiles>
+void add_split_dimensions(Programs& to) {
+  (add_product<SplitFloat, kSpatial, false, kTiles, 1>(to), ...);
+  (add_product<SplitFloat, kSpatial, true, kTiles, 1, Plain, kMany>(to), ...);
+}
+
+template <int... kTiles>
+void add_split_clusters(Programs& to) {
+  (add_product<SplitFloat, 2, false, kTiles, 2, Old>(to), ...);
+  (add_product<SplitFloat, 2, false, kTiles, 4, Old>(to), ...);
+  (add_product<SplitFloat, 2, true, kTiles, 1, Old>(to), ...);
+  (add_product<SplitFloat, 2, true, kTiles, 2, Old>(to), ...);
+}
+
 template <int... kTiles>
 void add_planes(Programs& to) {
   (add_product<Half, 2, false, kTiles, 1, Planes>(to), ...);
@@ -263,6 +289,23 @@ Programs programs() {
   add_product<sm90::Float16<sm90::Result8<5, true, true>>, 2, true, 1, 1, Plain, kMany>(all);
   add_byte_dimensions<1>(all);
   add_byte_dimensions<3>(all);
+  add_split_tiles<3, 4, 10, 11, 12>(all);
+  add_split_dimensions<1, 10, 12>(all);
+  add_split_dimensions<3, 10, 12>(all);
+  add_split_clusters<4, 10>(all);
+  add_product<SplitFloat, 2, false, 4, 1, Planes>(all);
+  add_product<SplitFloat, 2, false, 12, 1, Planes>(all);
+  add_product<SplitFloat, 2, false, 4, 2, Planes>(all);
+  add_product<SplitFloat, 2, true, 10, 1, Planes>(all);
+  add_product<SplitFloat, 2, true, 10, 1, Planes, kMany>(all);
+  add_weights<SplitFloat, 1, 3>(all);
+  add_weights<SplitFloat, 2, 1>(all);
+  add_weights<SplitFloat, 2, 3>(all);
+  add_weights<SplitFloat, 3, 3>(all);
+  add_product<SplitFloat, 2, true, 10, 1, Old, kMany>(all);
+  add_product<SplitFloat, 2, false, 4, 1, All>(all);
+  add_product<SplitFloat, 2, false, 12, 1, All>(all);
+  add_product<SplitFloat, 2, false, 4, 2, All>(all);
   add_product<Half, 2, false, 12, 1, Old>(all);
   add_product<Half, 2, true, 12, 1, Old>(all);
   add_product<Half, 2, true, 12, 1, Old, kMany>(all);

@@ -13,8 +13,8 @@ namespace polymio::convolution {
 using Maker = SolverMaker<Direction>;
 Maker cpu_depthwise, cpu_grouped, cpu_gemm, cpu_implicit_gemm, cpu_direct, cpu_direct_weights, cpu_winograd,
     cpu_winograd_large, cpu_winograd_weights, cpu_winograd_weights_large, cpu_reference;
-Maker gpu_depthwise, gpu_grouped, gpu_winograd, gpu_fft, cuda_hopper, cuda_hopper_packed, cuda_hopper_widened,
-    cuda_gemm, cuda_gemm_tf32, cuda_tensor, gpu_gemm, gpu_implicit_gemm, gpu_reference;
+Maker gpu_depthwise, gpu_grouped, gpu_winograd, gpu_fft, cuda_hopper, cuda_hopper_packed, cuda_hopper_split,
+    cuda_hopper_widened, cuda_gemm, cuda_gemm_tf32, cuda_tensor, gpu_gemm, gpu_implicit_gemm, gpu_reference;
 
 namespace {
 
@@ -85,6 +85,12 @@ constexpr Registration<Direction> kRows[] = {
     row(134, "ConvHopperPackedBwd", Algorithm::kImplicitGemm, 1, kCuda, Direction::kBackwardData, cuda_hopper_packed,
         kAligned),
     row(135, "ConvHopperPackedWrw", Algorithm::kImplicitGemm, 2, kCuda, Direction::kBackwardWeights, cuda_hopper_packed,
+        kAligned),
+    row(136, "ConvHopperSplitFwd", Algorithm::kImplicitGemm, 1, kCuda, Direction::kForward, cuda_hopper_split,
+        kAligned),
+    row(137, "ConvHopperSplitBwd", Algorithm::kImplicitGemm, 1, kCuda, Direction::kBackwardData, cuda_hopper_split,
+        kAligned),
+    row(138, "ConvHopperSplitWrw", Algorithm::kImplicitGemm, 1, kCuda, Direction::kBackwardWeights, cuda_hopper_split,
         kAligned),
     row(139, "ConvHopperWidenedFwd", Algorithm::kImplicitGemm, 1, kCuda, Direction::kForward, cuda_hopper_widened,
         kAligned),

@@ -36,6 +36,18 @@ DEVICE void transpose_four(u32 (&v)[4]) {
 
 /// alpha * sums + beta * old. All lanes of the warp call this with the same `left`.
 template <class Element>
+DEVICE void store_elements(float* to, int left, const float* from, float alpha, float beta) {
+  UNROLL
+  for (int c = 0; c < 8; ++c) {
+    const int channel = 8 * c + 2 * (threadIdx.x % 4);
+    if (channel >= left) continue;
+    float2* const pair = reinterpret_cast<float2*>(to + channel);
+    float2 v = make_float2(alpha * from[4 * c], alpha * from[4 * c + 1]);
+    if (beta != 0) v = make_float2(FMA(beta, pair->x, v.x), FMA(beta, pair->y, v.y));
+    *pair = v;
+  }
+}
+template <class Element>
 DEVICE void store_elements(u16* to, int left, const float* from, float alpha, float beta) {
   if (beta == 0) {
     // Four lanes have 8 channels in a row: they exchange pairs, so that each stores 16 bytes.

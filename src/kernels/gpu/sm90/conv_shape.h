@@ -41,6 +41,19 @@ struct ConvShape {
   int unit;  // planes: pixels of an image that are stored at once, 8, 4 or 1; a phase's are contiguous unless it is 1
 };
 
+/// An operand that was split into parts, as it is. Strides in elements.
+struct ConvFloats {
+  const float* data;
+  long long outer, channel, step[3];  // between images or output channels, channels, pixels or taps
+};
+
+/// Both: x or dy; the weights, or dy for their gradient.
+struct ConvUnsplit {
+  const unsigned* outside;  // not 0: parts cannot represent them
+  ConvFloats first, second;
+  int size[3];  // of an image of the first
+};
+
 /// Sizes of ConvHalo. A tile is of one slice (D) of an image; with its halo it begins at `base` from its first output
 /// pixel.
 struct ConvHaloShape {

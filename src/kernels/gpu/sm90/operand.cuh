@@ -29,7 +29,7 @@ struct Nearest {
 template <int kBytes>
 struct Operands : Nearest {
   using Sum = float;
-  static constexpr int kOperandBytes = kBytes;
+  static constexpr int kOperandBytes = kBytes, kParts = 1;
   static constexpr bool kAddsSteps = false;
 };
 
@@ -38,7 +38,7 @@ struct Operands : Nearest {
 template <class Result>
 struct Float8 : Result {
   using Sum = float;
-  static constexpr int kOperandBytes = 1;
+  static constexpr int kOperandBytes = 1, kParts = 1;
   static constexpr bool kAddsSteps = true;
 };
 
@@ -46,7 +46,7 @@ struct Float8 : Result {
 template <class Result>
 struct Float16 : Result {
   using Sum = float;
-  static constexpr int kOperandBytes = 2;
+  static constexpr int kOperandBytes = 2, kParts = 1;
   static constexpr bool kAddsSteps = false;
 };
 
@@ -54,7 +54,7 @@ struct Float16 : Result {
 template <class Result, bool kScales>
 struct Int8 : Result {
   using Sum = int;
-  static constexpr int kOperandBytes = 1;
+  static constexpr int kOperandBytes = 1, kParts = 1;
   static constexpr bool kAddsSteps = false, kScaled = kScales;
 };
 

@@ -166,6 +166,11 @@ struct Tf32 : Operands<4> {
   static DEVICE float of(float v) { return v; }
 };
 
+/// fp32 whose operands are three tensors of bf16 that add up to it.
+struct SplitFloat : Float16<Tf32> {
+  static constexpr int kParts = 3;
+};
+
 struct Int32 : Nearest {
   using Stored = int;
   using Pair = uint2;

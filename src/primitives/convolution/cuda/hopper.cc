@@ -24,18 +24,6 @@ using cuda::HopperWeights;
 constexpr std::int64_t kThreads = 384;                                         // as in the kernels
 constexpr std::int64_t kSwapThreads = 256, kSwapTile32 = 32, kSwapTile8 = 64;  // as in swap_channels.cl
 
-/// The arguments of ConvProduct.
-template <int kPhases>
-struct ProductArguments {
-  TensorMap weights, residual, src[kPhases], dst[kPhases];
-  kernels::ConvPhase phase[kPhases];
-  kernels::ConvShape shape;
-  const void* bias;
-  const void* scale;
-  void* dst_data;
-  const void* residual_data;
-};
-
 /// The arguments of ConvHalo.
 struct HaloArguments {
   TensorMap weights, src, half_weights, half_src, dst, residual;
@@ -83,19 +71,6 @@ const char* wgmma_type(DataType t) {
     case DataType::kFloat8E5m2: return "e5m2";
     default: return "tf32";
   }
-}
-
-kernels::ConvScalars scalars_of(const Problem::Args& a) {
-  const auto narrow = [](double v) { return static_cast<float>(v); };
-  return {narrow(a.alpha),
-          narrow(a.beta),
-          narrow(a.residual_alpha),
-          narrow(a.activation_alpha),
-          narrow(a.activation_beta),
-          narrow(a.activation_gamma),
-          a.alpha,
-          a.beta,
-          a.seed};
 }
 
 /// The arguments of ConvHaloWeights.
@@ -160,15 +135,6 @@ class Hopper final : public GpuSolver<Problem> {
   }
 
  private:
-  /// The last arguments of the templates of forward and backward data.
-  static std::string epilogue(const Problem& p) {
-    const char* const addend = p.epilogue.residual               ? "sm90::kResidual"
-                               : p.scalars == Scalars::kBilinear ? "sm90::kOld"
-                                                                 : "sm90::kNone";
-    return fmt::format("{}, {}, {}, {}, {}", addend, p.epilogue.bias, p.epilogue.scale, p.epilogue.activation,
-                       cuda::hopper_writes_planes(p));
-  }
-
   std::vector<KernelSpec> product_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) const {
     const bool transposed = cuda::hopper_transposes_weights(p);
     const std::size_t size = size_of(p.x.type);
@@ -177,8 +143,9 @@ class Hopper final : public GpuSolver<Problem> {
       const HopperHalo plan = cuda::hopper_halo(p);
       spec = {"primitives/convolution/cuda/hopper_halo.cu", "conv_halo", {}};
       spec.generated = kernels::wgmma(plan.columns, wgmma_type(p.x.type), transposed, false);
-      spec.instantiation = fmt::format("sm90::ConvHalo<{}, {}, {}, {}, {}, {}>", element_of(p.x.type), transposed,
-                                       plan.columns, HopperHalo::halos(size), HopperHalo::stages(size), epilogue(p));
+      spec.instantiation =
+          fmt::format("sm90::ConvHalo<{}, {}, {}, {}, {}, {}>", element_of(p.x.type), transposed, plan.columns,
+                      HopperHalo::halos(size), HopperHalo::stages(size), cuda::hopper_epilogue(p));
     } else {
       const HopperProduct plan = cuda::hopper_product(d, p, point);
       const auto& tile = plan.tile;
@@ -186,9 +153,10 @@ class Hopper final : public GpuSolver<Problem> {
       spec.generated = size_of(p.w.type) == 1 ? kernels::wgmma_of_bytes(tile.columns, wgmma_type(p.first_input().type),
                                                                         wgmma_type(p.w.type))
                                               : kernels::wgmma(tile.columns, wgmma_type(p.w.type), false, transposed);
-      spec.instantiation = fmt::format("sm90::ConvProduct<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}>", element_of(p),
-                                       p.spatial(), transposed, tile.row_blocks, tile.columns, tile.stages, tile.apart,
-                                       plan.split, epilogue(p), plan.one_phase ? 1 : HopperProduct::kMaxPhases);
+      spec.instantiation =
+          fmt::format("sm90::ConvProduct<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}>", element_of(p), p.spatial(),
+                      transposed, tile.row_blocks, tile.columns, tile.stages, tile.apart, plan.split,
+                      cuda::hopper_epilogue(p), plan.one_phase ? 1 : HopperProduct::kMaxPhases);
     }
     if (!cuda::hopper_swaps_weights(p)) return {spec};
     return {spec,
@@ -252,7 +220,7 @@ class Hopper final : public GpuSolver<Problem> {
     const bool planes = cuda::hopper_writes_planes(p);
     return [p, plan, built, shape, data, planes](Stream& stream, const Args& a) {
       void* const dst = data ? a.x : a.y;
-      ProductArguments<kPhases> arguments;
+      cuda::HopperProductArguments<kPhases> arguments;
       arguments.weights = stream.tensor_map(plan.weights, weights_of(stream, p, a, built));
       arguments.residual = p.epilogue.residual ? stream.tensor_map(plan.dst[0], a.residual) : arguments.weights;
       for (std::size_t i = 0; i < plan.phases.size(); ++i) {
@@ -264,7 +232,7 @@ class Hopper final : public GpuSolver<Problem> {
         arguments.phase[i] = plan.phases[i];
       }
       arguments.shape = plan.shape;
-      arguments.shape.scalars = scalars_of(a);
+      arguments.shape.scalars = cuda::hopper_scalars(a);
       arguments.bias = a.bias;
       arguments.scale = a.scale;
       arguments.dst_data = dst;
@@ -300,7 +268,7 @@ class Hopper final : public GpuSolver<Problem> {
         arguments.half_src = stream.tensor_map(plan.half_src, src);
       }
       if (p.epilogue.residual) arguments.residual = stream.tensor_map(plan.dst, a.residual);
-      arguments.shape.scalars = scalars_of(a);
+      arguments.shape.scalars = cuda::hopper_scalars(a);
       launch(stream, *built[0], shape, arguments);
     };
   }
@@ -345,6 +313,27 @@ class Hopper final : public GpuSolver<Problem> {
 };
 
 }  // namespace
+
+std::string cuda::hopper_epilogue(const Problem& p) {
+  const char* const addend = p.epilogue.residual               ? "sm90::kResidual"
+                             : p.scalars == Scalars::kBilinear ? "sm90::kOld"
+                                                               : "sm90::kNone";
+  return fmt::format("{}, {}, {}, {}, {}", addend, p.epilogue.bias, p.epilogue.scale, p.epilogue.activation,
+                     hopper_writes_planes(p));
+}
+
+kernels::ConvScalars cuda::hopper_scalars(const Problem::Args& a) {
+  const auto narrow = [](double v) { return static_cast<float>(v); };
+  return {narrow(a.alpha),
+          narrow(a.beta),
+          narrow(a.residual_alpha),
+          narrow(a.activation_alpha),
+          narrow(a.activation_beta),
+          narrow(a.activation_gamma),
+          a.alpha,
+          a.beta,
+          a.seed};
+}
 
 std::unique_ptr<const GpuSolver<Problem>> cuda::make_hopper(const SolverInfo& info, Direction d) {
   return std::make_unique<Hopper>(info, d);

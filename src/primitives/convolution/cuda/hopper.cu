@@ -3,15 +3,17 @@
 // of stages; two consumer warpgroups multiply (wgmma) and store through shared memory. Blocks are persistent. Method:
 // implicit GEMM (Chetlur et al., cuDNN, 2014) with warp specialisation as in CUTLASS 3.
 // SPDX-License-Identifier: MIT
-#include "kernels/gpu/sm90/conv_epilogue.cuh"
-#include "kernels/gpu/sm90/tensor_map.cuh"
+#include "kernels/gpu/sm90/conv_exact.cuh"
+#include "kernels/gpu/sm90/parts.cuh"
 
 namespace sm90 {
 
 /// kTransposed: the weights are contiguous along output channels (backward data). kRowBlocks: blocks of 64 rows of a
 /// consumer. kPingPong: the consumers work on different tiles, so that one stores while the other multiplies; else each
 /// has half the rows of a tile. kSplit: blocks of a cluster that share a tile, each with a part of the steps. kPlanes:
-/// the output's channels are not innermost (and nothing is added to it).
+/// the output's channels are not innermost (and nothing is added to it). Operands of SplitFloat are tensors of parts:
+/// images of x, or output channels of the weights (channels that are summed over, if transposed), of one part after
+/// those of another.
 template <class Element, int kSpatial, bool kTransposed, int kRowBlocks, int kColumns, int kStages, bool kPingPong,
           int kSplit, Addend kAddend, bool kBias, bool kScale, int kActivation, bool kPlanes, int kMaxPhases>
 struct ConvProduct {
@@ -21,7 +23,7 @@ struct ConvProduct {
   using Sum = typename Element::Sum;
   using Value = typename Element::Value;
 
-  struct Arguments {
+  struct Arguments : ConvExactOperands<Element::kParts> {
     TensorMap weights, residual, src[kMaxPhases], dst[kMaxPhases];
     ConvPhase phase[kMaxPhases];
     ConvShape shape;
@@ -32,7 +34,7 @@ struct ConvProduct {
   };
 
  private:
-  static constexpr int kSize = sizeof(Stored);  // of results
+  static constexpr int kSize = sizeof(Stored), kParts = Element::kParts;  // size of results
   static constexpr int kConsumers = 2, kDepth = kRowBytes / Element::kOperandBytes, kAccumulators = kColumns / 2;
   static constexpr int kTileRows = 64 * kRowBlocks * (kPingPong ? 1 : kConsumers);
   static constexpr int kBoxes = (kColumns + 63) / 64;  // of transposed weights, 64 columns each
@@ -48,7 +50,7 @@ struct ConvProduct {
   static constexpr bool kIntegers = Sum(0.5f) == 0;
   static_assert(!kIntegers || (kAddend != kResidual && !kBias && !kScale && kActivation == 0));
   static constexpr bool kLoadsAddend = kAddend != kNone && kSplit == 1;
-  static_assert(!kPlanes || (kAddend == kNone && kSize == 2));
+  static_assert(!kPlanes || (kAddend == kNone && kSize != 1));
   static_assert(!kTransposed || Element::kOperandBytes == 2);
   enum Meeting { kStore = 1, kTurn = 3, kBoth = 5 };  // numbers of barriers; the first two have one per consumer
 
@@ -82,18 +84,6 @@ struct ConvProduct {
     const int first = rest / band * a.shape.raster, in_band = rest % band;
     const int height = min(a.shape.raster, a.phase[phase].row_tiles - first);
     return {phase, first + in_band % height, in_band / height};
-  }
-
-  /// The output pixel of a row; images beyond the last for rows beyond the last.
-  static DEVICE Pixel<kSpatial> pixel_at(const ConvPhase& p, int row) {
-    Pixel<kSpatial> pixel;
-    UNROLL
-    for (int i = 0; i < kSpatial; ++i) {
-      pixel.at[i] = row % p.size[i];
-      row /= p.size[i];
-    }
-    pixel.image = row;
-    return pixel;
   }
 
   static DEVICE int all_steps(const Arguments& a, const ConvPhase& p) {
@@ -152,9 +142,10 @@ struct ConvProduct {
     }
   };
 
-  static DEVICE void load(const Arguments& a, const Tile& t, const ConvPhase& p, const Pixel<kSpatial>& pixel,
-                          const Step& step, int slot) {
+  static DEVICE void load(const Arguments& a, const Tile& t, const ConvPhase& p, Pixel<kSpatial> pixel,
+                          const Step& step, int part, int slot) {
     const u32 pixels = shared_address(shared()) + slot * kStageBytes, weights = pixels + kPixelBytes;
+    pixel.image += part * a.shape.images;
     int offset[kSpatial], tap = p.tap;
     UNROLL
     for (int i = 0; i < kSpatial; ++i) {
@@ -167,9 +158,9 @@ struct ConvProduct {
     if constexpr (kTransposed) {
       UNROLL
       for (int i = 0; i < kBoxes; ++i)
-        load_box(weights + i * kBoxBytes, a.weights, bar, column + 64 * i, tap, step.channel);
+        load_box(weights + i * kBoxBytes, a.weights, bar, column + 64 * i, tap, step.channel + part * a.shape.reduced);
     } else {
-      load_box(weights, a.weights, bar, step.channel, tap, column);
+      load_box(weights, a.weights, bar, step.channel, tap, column + part * a.shape.outputs);
     }
   }
 
@@ -179,18 +170,21 @@ struct ConvProduct {
     for (int index = first; index < a.shape.tiles; index += stride) {
       const Tile t = tile_at(a, index);
       const ConvPhase& p = a.phase[t.phase];
-      Pixel<kSpatial> pixel = pixel_at(p, t.row * kTileRows);
+      Pixel<kSpatial> pixel = pixel_at<kSpatial>(p, t.row * kTileRows);
       UNROLL
       for (int i = 0; i < kSpatial; ++i) pixel.at[i] = pixel.at[i] * p.step[i] + p.base[i];
       const int steps = steps_of(a, p);
       Step step(a, p, rank * steps);
       NO_UNROLL
       for (int i = 0; i < steps; ++i) {
-        empty(at.slot).wait(at.parity ^ 1);
-        full(at.slot).arrive_and_expect(kStageBytes);
-        load(a, t, p, pixel, step, at.slot);
+        NO_UNROLL
+        for (int part = 0; part < kParts; ++part) {
+          empty(at.slot).wait(at.parity ^ 1);
+          full(at.slot).arrive_and_expect(kStageBytes);
+          load(a, t, p, pixel, step, part, at.slot);
+          at.advance();
+        }
         step.advance(a, p);
-        at.advance();
       }
     }
   }
@@ -254,6 +248,17 @@ struct ConvProduct {
     }
   }
 
+  static DEVICE void multiply_tile_of_parts(Sums& sums, int consumer, int steps, RingPosition<kStages>& at) {
+    const u64 a0 = first_pixels(consumer), b0 = first_weights();
+    constexpr u64 kNextDepth = kTransposed ? 16 * kRowBytes / 16 : 2;
+    multiply_parts<kStageBytes / 16>(sums, steps, at, &full(0), [&](Sums& d, u32 pixels, u32 weights, bool first) {
+      UNROLL
+      for (int k = 0; k < kRowBytes / 32; ++k) UNROLL
+      for (int b = 0; b < kRowBlocks; ++b)
+        multiply(d[b], a0 + pixels + b * (64 * kRowBytes / 16) + 2 * k, b0 + weights + k * kNextDepth, !first || k > 0);
+    });
+  }
+
   /// Of the columns of a tile, in shared memory: the biases and then the scales.
   static DEVICE float* parameters(int consumer) {
     return reinterpret_cast<float*>(shared() + kParametersAt) + consumer * kPerChannel * kColumns;
@@ -299,6 +304,12 @@ struct ConvProduct {
     }
   }
 
+  /// The address of 16 bytes of the pixels of a channel in a slab of channels x 64 pixels.
+  static DEVICE u32 plane_piece(u32 slab, int channel, int piece) {
+    if constexpr (kSize == 2) return swizzled(slab, channel, piece);
+    return slab + channel * 64 * kSize + ((piece ^ (channel / 2 % 4 * 2)) << 4);
+  }
+
   /// The pixels of 64 rows that a thread stores to planes, from slabs of channels x pixels: units of 8, 4 or 1.
   struct PlanePart {
     int piece, first, step;  // of the rows in units; the first channel, and from one to the next
@@ -310,7 +321,7 @@ struct ConvProduct {
       piece = thread % units;
       first = thread / units;
       step = 128 / units;
-      const Pixel<kSpatial> pixel = pixel_at(p, row + piece * unit);
+      const Pixel<kSpatial> pixel = pixel_at<kSpatial>(p, row + piece * unit);
       place = place_of(a, p, pixel);
       if (pixel.image >= a.shape.images) place = -1;
     }
@@ -318,26 +329,26 @@ struct ConvProduct {
     DEVICE void store(const Arguments& a, u32 slab, int channel) const {
       if (place < 0) return;
       const int channels = min(kSlabColumns, a.shape.outputs - channel);
-      u16* to = a.dst_data + place + channel * a.shape.dst_channel;
-      if (a.shape.unit == 8)
+      Stored* to = a.dst_data + place + channel * a.shape.dst_channel;
+      if (a.shape.unit * kSize == 16)
         store_units<uint4>(a, slab, to, channels);
-      else if (a.shape.unit == 4)
+      else if (kSize == 2 && a.shape.unit == 4)
         store_units<uint2>(a, slab, to, channels);
       else
-        store_units<u16>(a, slab, to, channels);
+        store_units<Stored>(a, slab, to, channels);
     }
 
    private:
     template <class Unit>
-    DEVICE void store_units(const Arguments& a, u32 slab, u16* to, int channels) const {
-      constexpr int kUnit = sizeof(Unit) / 2, kInPiece = 8 / kUnit;
+    DEVICE void store_units(const Arguments& a, u32 slab, Stored* to, int channels) const {
+      constexpr int kUnit = sizeof(Unit) / kSize, kInPiece = 16 / sizeof(Unit);
       constexpr int kUnits = kSlabColumns * 64 / kUnit / 128, kBatch = kUnits < 8 ? kUnits : 8;
       NO_UNROLL
       for (int i = 0; i < kUnits; i += kBatch) {
         Unit v[kBatch];  // loads that are under way before the first store
         UNROLL
         for (int n = 0; n < kBatch; ++n)
-          v[n] = load_shared<Unit>(swizzled(slab, first + (i + n) * step, piece / kInPiece) +
+          v[n] = load_shared<Unit>(plane_piece(slab, first + (i + n) * step, piece / kInPiece) +
                                    piece % kInPiece * sizeof(Unit));
         UNROLL
         for (int n = 0; n < kBatch; ++n) {
@@ -357,13 +368,14 @@ struct ConvProduct {
     UNROLL
     for (int b = 0; b < kRowBlocks; ++b) {
       Pixel<kSpatial> pixel;
-      if (thread == 0) pixel = pixel_at(p, row0 + 64 * b);
+      if (thread == 0) pixel = pixel_at<kSpatial>(p, row0 + 64 * b);
       const PlanePart part(a, p, row0 + 64 * b);
       i64 places[2] = {};  // of this thread's rows
       if constexpr (Element::kDithers) {
         UNROLL
         for (int h = 0; h < 2; ++h)
-          places[h] = place_of(a, p, pixel_at(p, row0 + 64 * b + 16 * warp + lane / 4 + 8 * h)) + t.column * kColumns;
+          places[h] =
+              place_of(a, p, pixel_at<kSpatial>(p, row0 + 64 * b + 16 * warp + lane / 4 + 8 * h)) + t.column * kColumns;
       }
       UNROLL
       for (int j = 0; j < kSlabs; ++j) {
@@ -401,7 +413,15 @@ struct ConvProduct {
                              result(a, per_channel, c + 1, sums[2 * m + 1], Element::high(added)), places[m % 2] + c);
           }
           if constexpr (kLoadsAddend) __syncwarp();
-          if constexpr (kSize != 2) {
+          if constexpr (kSize == 4 && kPlanes) {
+            UNROLL
+            for (int m = 0; m < 4; ++m) {
+              const int channel = 16 * u + 8 * (m / 2) + 2 * (lane % 4), pixel = 16 * warp + 8 * (m % 2) + lane / 4;
+              const u32 at = plane_piece(slab, channel, pixel / 4) + pixel % 4 * kSize;
+              store_shared(at, Element::low(packed[m]));
+              store_shared(at + 64 * kSize, Element::high(packed[m]));
+            }
+          } else if constexpr (kSize != 2) {
             UNROLL
             for (int m = 0; m < 4; ++m) store_shared(place(m), packed[m]);
           } else if constexpr (kPlanes) {  // rows are channels, of 64 pixels
@@ -456,7 +476,7 @@ struct ConvProduct {
       for (int h = 0; h < 2; ++h) {
         const int row =
             t.row * kTileRows + (kPingPong ? 0 : consumer * 64 * kRowBlocks) + 64 * b + 16 * warp + lane / 4 + 8 * h;
-        const Pixel<kSpatial> pixel = pixel_at(p, row);
+        const Pixel<kSpatial> pixel = pixel_at<kSpatial>(p, row);
         if (pixel.image >= a.shape.images || c >= a.shape.outputs) continue;
         const i64 place = place_of(a, p, pixel) + c * (kPlanes ? a.shape.dst_channel : 1);
         Pair added = {};
@@ -464,7 +484,10 @@ struct ConvProduct {
           added = *reinterpret_cast<const Pair*>((kAddend == kOld ? a.dst_data : a.residual_data) + place);
         const Pair pair = pack(a, result(a, per_channel, column, sums[2 * h], Element::low(added)),
                                result(a, per_channel, column + 1, sums[2 * h + 1], Element::high(added)), place);
-        if constexpr (kPlanes) {
+        if constexpr (kPlanes && kSize == 4) {
+          a.dst_data[place] = Element::low(pair);
+          a.dst_data[place + a.shape.dst_channel] = Element::high(pair);
+        } else if constexpr (kPlanes) {
           a.dst_data[place] = u16(pair);
           a.dst_data[place + a.shape.dst_channel] = u16(pair >> 16);
         } else {
@@ -484,13 +507,15 @@ struct ConvProduct {
       const Tile t = tile_at(a, index);
       const int steps = steps_of(a, a.phase[t.phase]);
       if (kPingPong && turn % kConsumers != consumer) {
-        at.skip(steps);
+        at.skip(steps * kParts);
         continue;
       }
       Sums d;
       load_parameters(a, consumer, t.column * kColumns);
       if (kPingPong && turn > 0) meet(kTurn + consumer, 256);
-      if constexpr (Element::kAddsSteps)
+      if constexpr (kParts > 1)
+        multiply_tile_of_parts(d, consumer, steps, at);
+      else if constexpr (Element::kAddsSteps)
         multiply_steps(d, consumer, steps, at);
       else
         multiply_tile(d, consumer, steps, at);
@@ -503,8 +528,21 @@ struct ConvProduct {
     if (kSplit == 1 && !kPlanes && threadIdx.x % 128 == 0) wait_for_stores();
   }
 
+  /// What parts cannot represent: products of fp32, by threads.
+  static DEVICE void run_exactly(const Arguments& a) {
+    using Exact = ConvExact<Element, kSpatial, kTransposed, kTileRows, kColumns, kAddend, kBias, kScale, kActivation>;
+    const int tiles = a.shape.tiles, blocks = gridDim.x;
+    NO_UNROLL
+    for (int index = blockIdx.x; index < tiles; index += blocks) {
+      const Tile t = tile_at(a, index);
+      Exact::run(a, a.phase[t.phase], t.row * kTileRows, t.column * kColumns, reinterpret_cast<float*>(shared()));
+    }
+  }
+
  public:
   static DEVICE void run(const Arguments& a) {
+    if constexpr (kParts > 1)
+      if (*a.outside != 0) return run_exactly(a);
     const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);  // the same for all threads of a warp
     const int rank = kSplit > 1 ? cluster_rank() : 0;
     const int first = blockIdx.x / kSplit, stride = gridDim.x / kSplit;
@@ -517,7 +555,7 @@ struct ConvProduct {
       publish_barriers();
     }
     __syncthreads();
-    constexpr bool kMany = kRowBlocks * kAccumulators > 160;
+    constexpr bool kMany = kRowBlocks * kAccumulators * (kParts > 1 ? 2 : 1) > 160;
     if (warpgroup == 0) {
       give_registers<kMany ? 24 : 40>();
       if (threadIdx.x < 32 && elected()) produce(a, first, stride, rank);

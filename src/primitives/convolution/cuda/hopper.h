@@ -1,12 +1,30 @@
-// The solver that copies its operands for ConvHopper needs it as a GpuSolver.
+// What solvers that copy their operands share with ConvHopper: the solver itself, the arguments of its product.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <memory>
+#include <string>
 
 #include "core/kernel_builder.h"
+#include "kernels/gpu/sm90/conv_shape.h"
 #include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution::cuda {
+
+/// The arguments of ConvProduct.
+template <int kPhases>
+struct HopperProductArguments {
+  TensorMap weights, residual, src[kPhases], dst[kPhases];
+  kernels::ConvPhase phase[kPhases];
+  kernels::ConvShape shape;
+  const void* bias;
+  const void* scale;
+  void* dst_data;
+  const void* residual_data;
+};
+
+/// The last arguments of the templates of forward and backward data.
+std::string hopper_epilogue(const Problem&);
+kernels::ConvScalars hopper_scalars(const Problem::Args&);
 
 std::unique_ptr<const GpuSolver<Problem>> make_hopper(const SolverInfo&, Direction);
 

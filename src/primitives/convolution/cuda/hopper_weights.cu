@@ -6,21 +6,26 @@
 // With few tiles, each block sums a part of the steps of one and writes fp32, which add_partials reduces in a fixed
 // order.
 // SPDX-License-Identifier: MIT
+#include "kernels/gpu/sm90/conv_exact.cuh"
 #include "kernels/gpu/sm90/conv_gradient.cuh"
-#include "kernels/gpu/sm90/tensor_map.cuh"
+#include "kernels/gpu/sm90/parts.cuh"
 
 namespace sm90 {
 
 /// kRowBlocks: blocks of 64 rows of a consumer. kSlabs: slabs of a tile. kAlternate: both consumers have all rows and
-/// take alternate steps; else each has half the rows.
+/// take alternate steps; else each has half the rows. Operands of SplitFloat are tensors of parts, which only blocks
+/// that write whole tiles or parts of their own multiply.
 template <class Element, int kSpatial, int kRowBlocks, int kSlabs, int kStages, bool kAlternate>
 struct ConvWeights {
   static constexpr int kThreads = 384, kResident = 1;
 
-  struct Arguments {
-    TensorMap x, dy;
+  using Stored = typename Element::Stored;
+  static constexpr int kParts = Element::kParts;
+
+  struct Arguments : ConvExactOperands<kParts> {
+    TensorMap x[kParts], dy[kParts];
     ConvWeightsShape shape;
-    u16* dw;          // [outputs][taps][channels]
+    Stored* dw;       // [outputs][taps][channels]
     float* partials;  // [parts][outputs][taps][channels], or none
     float4* sums;     // a tile of each block, and with kAlternate of its second consumer
     u32* done;        // of each block: 0 before, 1 when its sums are written
@@ -33,6 +38,7 @@ struct ConvWeights {
   static constexpr u32 kBarriersAt = kStages * kStageBytes;
   enum Meeting { kBoth = 1 };  // number of a barrier
   static_assert(!kAlternate || kStages % 2 == 0, "a slot belongs to one consumer");
+  static_assert(!kAlternate || kParts == 1);
 
  public:
   static constexpr u32 kSharedBytes = kBarriersAt + 2 * kStages * 8;
@@ -128,18 +134,21 @@ struct ConvWeights {
       UNROLL
       for (int i = 0; i < kSpatial; ++i) in.at[i] = out.at[i] * s.step[i] + s.base[i];
       in.image = out.image;
-      empty(at.slot).wait(at.parity ^ 1);
-      const Barrier& bar = full(at.slot);
-      full(at.slot).arrive_and_expect((row_slabs + columns) * kSlabBytes);
-      u32 to = base + at.slot * kStageBytes;
-      constexpr int kNowhere[kSpatial] = {};
-      UNROLL
-      for (int i = 0; i < kRowSlabs; ++i, to += kSlabBytes)
-        if (i < row_slabs) load_pixels<kSpatial>(to, a.dy, bar, row + 64 * i, out, kNowhere);
-      UNROLL
-      for (int i = 0; i < kSlabs; ++i, to += kSlabBytes)
-        if (i < columns) load_pixels<kSpatial>(to, a.x, bar, slabs[i].channel, in, slabs[i].offset);
-      at.advance();
+      NO_UNROLL
+      for (int part = 0; part < kParts; ++part) {
+        empty(at.slot).wait(at.parity ^ 1);
+        const Barrier& bar = full(at.slot);
+        full(at.slot).arrive_and_expect((row_slabs + columns) * kSlabBytes);
+        u32 to = base + at.slot * kStageBytes;
+        constexpr int kNowhere[kSpatial] = {};
+        UNROLL
+        for (int i = 0; i < kRowSlabs; ++i, to += kSlabBytes)
+          if (i < row_slabs) load_pixels<kSpatial>(to, a.dy[part], bar, row + 64 * i, out, kNowhere);
+        UNROLL
+        for (int i = 0; i < kSlabs; ++i, to += kSlabBytes)
+          if (i < columns) load_pixels<kSpatial>(to, a.x[part], bar, slabs[i].channel, in, slabs[i].offset);
+        at.advance();
+      }
       int carry = 0;
       UNROLL
       for (int i = 0; i < kSpatial; ++i) {
@@ -204,6 +213,20 @@ struct ConvWeights {
     }
     wait_for_products<0>();
     if (first_lane) empty(before).arrive();
+  }
+
+  static DEVICE void multiply_steps_of_parts(Sums& sums, int consumer, const Work& work, RingPosition<kStages>& at) {
+    const u32 base = shared_address(shared());
+    const u64 a0 = operand(base + consumer * kRowBlocks * kSlabBytes, kSlabBytes);
+    const u64 b0 = operand(base + kRowSlabs * kSlabBytes, kSlabBytes);
+    multiply_parts<kStageBytes / 16>(sums, work.last - work.first, at, &full(0),
+                                     [&](Sums& d, u32 x, u32 y, bool first) {
+                                       UNROLL
+                                       for (int k = 0; k < kDepth / 16; ++k) UNROLL
+                                       for (int b = 0; b < kRowBlocks; ++b)
+                                         multiply(d[b], a0 + x + b * (kSlabBytes / 16) + 16 * kRowBytes / 16 * k,
+                                                  b0 + y + 16 * kRowBytes / 16 * k, !first || k > 0);
+                                     });
   }
 
   /// The sums of a consumer of a block, as its threads have them.
@@ -273,7 +296,10 @@ struct ConvWeights {
     NO_UNROLL
     for (int turn = 0; work_at(a.shape, turn, work); ++turn) {
       Sums d;
-      multiply_steps(d, consumer, work, at);
+      if constexpr (kParts > 1)
+        multiply_steps_of_parts(d, consumer, work, at);
+      else
+        multiply_steps(d, consumer, work, at);
       if (!work.ends(a.shape)) {
         write_sums(sums_of(a, blockIdx.x, consumer), d);
         __threadfence();
@@ -296,8 +322,31 @@ struct ConvWeights {
     }
   }
 
+  /// What parts cannot represent: products of fp32, by threads.
+  static DEVICE void run_exactly(const Arguments& a) {
+    const ConvWeightsShape& s = a.shape;
+    const int pitch = taps_of(s) * s.channels;
+    Work work;
+    NO_UNROLL
+    for (int turn = 0; work_at(s, turn, work); ++turn) {
+      float* const partials = s.has_parts ? a.partials + i64(blockIdx.x / s.group_blocks) * s.outputs * pitch : nullptr;
+      const int row = work.row(s) * kRowSlabs * 64, column = work.column(s) * kSlabs;
+      NO_UNROLL
+      for (int i = 0; i < kRowSlabs * kSlabs; ++i) {
+        const int output = row + i / kSlabs * 64, index = column + i % kSlabs;
+        if (output >= s.outputs || index >= slabs_of(s)) continue;
+        const Slab slab(s, index);
+        ConvExactWeights<kSpatial>::run(a, output, slab.channel, slab.offset, work.first * kDepth, work.last * kDepth,
+                                        partials, slab.tap * s.channels + slab.channel, pitch,
+                                        reinterpret_cast<float*>(shared()));
+      }
+    }
+  }
+
  public:
   static DEVICE void run(const Arguments& a) {
+    if constexpr (kParts > 1)
+      if (*a.outside != 0) return run_exactly(a);
     const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);  // the same for all threads of a warp
     if (threadIdx.x == 0) {
       for (int i = 0; i < kStages; ++i) {

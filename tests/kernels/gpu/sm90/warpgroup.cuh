@@ -80,6 +80,10 @@ struct Tf32 : Operands<4> {
   static float of(float v) { return v; }
 };
 
+struct SplitFloat : Float16<Tf32> {
+  static constexpr int kParts = 3;
+};
+
 template <polymio::DataType kType>
 std::uint32_t rounded(double v) {
   std::uint32_t bits = 0;
