@@ -83,6 +83,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
 }
 
 #define TILE 64  // pixels and channels of a block
+#define FEW 16
 
 /// The same of a tensor (images, channels, pixels); its parts are (images, pixels, channels). A block per image and
 /// tile; channels are a multiple of UNIT.
@@ -95,10 +96,20 @@ KERNEL THREADS_PER_BLOCK(THREADS)
   const int c0 = (BLOCK(0) - row * across) * TILE, p0 = (row - image * down) * TILE;
   const int lane = THREAD(0) % TILE;
   from += (i64)image * channels * pixels;
-  UNROLL
-  for (int i = 0; i < TILE * TILE / THREADS; ++i) {
-    const int c = i * (THREADS / TILE) + THREAD(0) / TILE;
-    if (c0 + c < channels && p0 + lane < pixels) tile[c * (TILE + 1) + lane] = from[(i64)(c0 + c) * pixels + p0 + lane];
+  if (pixels <= FEW) {  // the planes of a tile, which are contiguous
+    const int count = MIN(TILE, channels - c0) * pixels;
+    UNROLL
+    for (int n = 0; n < FEW * TILE / THREADS; ++n) {
+      const int i = n * THREADS + THREAD(0), c = i / pixels;
+      if (i < count) tile[c * (TILE + 1) + i - c * pixels] = from[(i64)c0 * pixels + i];
+    }
+  } else {
+    UNROLL
+    for (int i = 0; i < TILE * TILE / THREADS; ++i) {
+      const int c = i * (THREADS / TILE) + THREAD(0) / TILE;
+      if (c0 + c < channels && p0 + lane < pixels)
+        tile[c * (TILE + 1) + lane] = from[(i64)(c0 + c) * pixels + p0 + lane];
+    }
   }
   BARRIER();
   const int unit = THREAD(0) % (TILE / UNIT) * UNIT;
