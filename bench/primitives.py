@@ -9,6 +9,7 @@ Usage: primitives.py libMIOpen.so.1 [--device cpu|cuda] [--threads N] [--only PA
 # SPDX-License-Identifier: MIT
 import argparse
 import csv
+import itertools
 import math
 import os
 import pathlib
@@ -24,6 +25,21 @@ IMAGES = [(32, 64, 112, 112), (32, 256, 56, 56), (32, 512, 28, 28), (32, 2048, 7
 SEQUENCES = [(500, 32, 41), (150, 64, 29), (1000, 8, 5000)]
 ROWS = [(1, 4096), (128, 768), (4096, 768), (2048, 4096), (256, 16384), (65536, 128), (333, 1001)]
 GROUPS = [(2, 320, 64, 64), (2, 640, 32, 32), (2, 1280, 16, 16), (8, 320, 64, 64)]
+# Batch, heads, tokens, head size.
+HEADS = [(16384 // tokens, 2048 // head, tokens, head) for head in (64, 128) for tokens in (512, 2048, 4096, 16384)]
+
+
+def attentions():
+    """On a GPU, for 16 bits, against flash attention."""
+    from attention import attention
+    for size in HEADS:
+        for causal in (False, True):
+            for backward in (False, True):
+                def make(lib, x, causal=causal, backward=backward):
+                    if x.element_size() > 2:
+                        raise RuntimeError("flash attention takes 16 bits")
+                    return attention(lib, x, causal=causal, backward=backward, by_flash=True)
+                yield f"attention{' causal' * causal}{' backward' * backward}", make, size, False
 
 
 def problems(op):
@@ -134,7 +150,7 @@ def table(rows):
 def measure(torch, op, lib, timer, options):
     rows, rates, begin = [], {}, time.perf_counter()
     types = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-    for name, make, size, two in problems(op):
+    for name, make, size, two in itertools.chain(problems(op), attentions() if options.device != "cpu" else ()):
         if not any(part in name for part in options.only.split(",")):
             continue
         for type_ in options.types.split(","):

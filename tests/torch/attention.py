@@ -52,8 +52,17 @@ class Solution:
                  self.workspace, self.size)
 
 
-def attention(lib, q, keys=None, causal=False, bias=False, backward=False):
-    """q is (batch, heads, tokens, head size)."""
+def flash(q, k, v, dout, causal):
+    """PyTorch's flash attention on a GPU, or its gradient, which does not compute the forward pass again."""
+    o, logsumexp, *rest = op.aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal)
+    if dout is None:
+        return lambda: [op.aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal)[0]]
+    return lambda: op.aten._scaled_dot_product_flash_attention_backward(dout, q, k, v, o, logsumexp, *rest[:4], 0.0, causal,
+                                                                        *rest[4:6])
+
+
+def attention(lib, q, keys=None, causal=False, bias=False, backward=False, by_flash=False):
+    """q is (batch, heads, tokens, head size). by_flash: theirs() runs the kernels of flash attention alone."""
     n, h, s, d = q.shape
     keys = keys or s
     k, v = (torch.randn(n, h, keys, d, device=q.device).to(q.dtype) for _ in range(2))
@@ -70,7 +79,8 @@ def attention(lib, q, keys=None, causal=False, bias=False, backward=False):
         return functional.scaled_dot_product_attention(q, k, v, mask, is_causal=causal and mask is None)
 
     if not backward:
-        return op.Operation(forward.run, lambda x=q: [attend(x, k.to(x.dtype), v.to(x.dtype))], [o], [q, k, v, o])
+        theirs = flash(q, k, v, None, causal) if by_flash else lambda x=q: [attend(x, k.to(x.dtype), v.to(x.dtype))]
+        return op.Operation(forward.run, theirs, [o], [q, k, v, o])
     forward.run()
     dout, results = torch.randn_like(q), [op.like(q), op.like(k), op.like(v)]
     gradient = Solution(lib, tensors | {DO: dout} | dict(zip((DQ, DK, DV), results)), True, causal)
@@ -78,4 +88,4 @@ def attention(lib, q, keys=None, causal=False, bias=False, backward=False):
     def theirs(x=q):
         return op.gradients(attend, (x, k.to(x.dtype), v.to(x.dtype)), dout.to(x.dtype))
 
-    return op.Operation(gradient.run, theirs, results, [q, k, v, o, dout, *results])
+    return op.Operation(gradient.run, flash(q, k, v, dout, causal) if by_flash else theirs, results, [q, k, v, o, dout, *results])
