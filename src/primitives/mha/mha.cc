@@ -105,6 +105,15 @@ void check_arguments(const Problem::Args& a, const Slots& slots) {
   slots.check_overlap();
 }
 
+/// The smallest alignment of q, k, v, o and gradients, in bytes.
+int alignment(const Problem::Args& a) {
+  std::uintptr_t bits = 16;
+  for (const void* p : {a.q, a.k, a.v, static_cast<const void*>(a.o), a.dout, static_cast<const void*>(a.dq),
+                        static_cast<const void*>(a.dk), static_cast<const void*>(a.dv)})
+    bits |= reinterpret_cast<std::uintptr_t>(p);
+  return 1 << __builtin_ctzll(bits);
+}
+
 /// Calls body with the arguments on buffers of aligned elements.
 template <class Body>
 void on_aligned(Handle& handle, const Problem& p, const Problem::Args& given, const Body& body) {
@@ -132,6 +141,7 @@ void run(Handle& handle, const Problem& problem, const Problem::Args& given, std
   }
   Constraints allowed;
   allowed.workspace_limit = args.workspace ? args.workspace_bytes : 0;
+  allowed.alignment = alignment(args);
   const auto plan = handle.plans().get({&problem, allowed, id, -1, point.empty() ? nullptr : &point}, [&] {
     slots.check_memory(handle.stream());
     const search::Call call = search_call(handle, problem, allowed);
@@ -152,6 +162,23 @@ std::size_t workspace_size(const DeviceInfo& device, const Problem& p) {
       most = std::max(most, solver->workspace_size(device, problem, solver->default_point(device, problem)));
   }
   return most;
+}
+
+std::vector<KernelSpec> programs(const DeviceInfo& device, DataType type, Direction direction) {
+  const bool known = type == DataType::kFloat || type == DataType::kHalf || type == DataType::kBFloat16 || is_fp8(type);
+  if (device.kind == DeviceKind::kCpu || !known) return {};
+  std::vector<KernelSpec> all;
+  for (const std::int64_t head_size : {64, 128}) {
+    const std::int64_t sizes[] = {1, 1, 1, head_size};
+    const TensorDesc t = make_tensor(type, sizes, {});
+    const bool forward = direction == Direction::kForward;
+    const Problem problem = forward ? forward_problem(t, t, t, t) : backward_problem(t, t, t, t, t, t, t, t);
+    const ProblemBase& p = problem;
+    for (const SolverBase* solver : solvers(direction, device.kind))
+      if (solver->is_applicable(device, p))
+        std::ranges::move(solver->kernel_specs(device, p, solver->default_point(device, p)), std::back_inserter(all));
+  }
+  return all;
 }
 
 search::Call search_call(Handle& handle, const Problem& problem, const Constraints& allowed) {

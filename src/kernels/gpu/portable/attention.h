@@ -6,7 +6,7 @@
 #include "kernels/gpu/portable/portable.h"
 #include "kernels/gpu/portable/elements.h"
 #include "kernels/gpu/portable/functions.h"
-#include "kernels/gpu/portable/attention_scalars.h"
+#include "kernels/gpu/portable/attention_kept.h"
 
 #define ROWS 64
 #define THREADS 256
@@ -37,25 +37,6 @@ INLINE Place place_of(const i64* step, int head, int heads) {
   p.first = (i64)(head / heads) * step[0] + (i64)(head % heads) * step[1];
   p.step = step[2];
   return p;
-}
-
-/// The factor of a score: 0 if it is dropped.
-INLINE float kept_factor(GLOBAL const Scalars* s, u64 element) {
-  if (!s->drops) return 1;
-  u64 x = s->dropout.seed + element;
-  x = HASH_STEP_1(x);
-  x = HASH_STEP_2(x);
-  x = HASH_STEP_3(x);
-  u32 w[5], d, t0, t1, drawn = 0;
-  XORWOW_START((u32)x, (u32)(x >> 32), w[0], w[1], w[2], w[3], w[4], d, t0, t1);
-  if (s->dropout.offset < ATTENTION_STEPS) {
-    for (int i = 0; i <= (int)s->dropout.offset; ++i) XORWOW_STEP(w[0], w[1], w[2], w[3], w[4], d, drawn);
-  } else {
-    u32 last = 0;
-    for (int b = 0; b < XORWOW_BITS; ++b) last ^= (w[b / 32] >> (b % 32) & 1u) != 0 ? s->dropout.jump[b] : 0u;
-    drawn = last + d + 362437u * (u32)(s->dropout.offset + 1);
-  }
-  return drawn >= s->dropout.least ? s->dropout.kept : 0;
 }
 
 /// Elements [depth, depth + DEPTH) of ROWS tokens from `token` on, zeros behind the last.

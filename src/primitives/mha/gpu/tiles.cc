@@ -1,14 +1,12 @@
 // MhaGpu: tiles of 64 queries by 64 keys in fp32, any type and head size. MhaCudaMatrix: the same tiles by matrix
-// units, 16 bits and heads of up to 128 elements. The workspace has the scalars of the call, backward a sum for each
-// query, and the largest magnitudes of the blocks.
+// units, 16 bits and heads of up to 128 elements. Backward stores a sum for each query in the workspace.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
 
-#include "core/kernel_builder.h"
-#include "kernels/gpu/portable/attention_scalars.h"
+#include "primitives/mha/gpu/call.h"
 #include "primitives/mha/solvers.h"
 
 namespace polymio::mha {
@@ -16,8 +14,6 @@ namespace {
 
 constexpr std::int64_t kRows = 64, kThreads = 256, kMatrixThreads = 128;  // of a block, as in the kernels
 constexpr std::int64_t kMostMatrixHead = 128;
-constexpr std::size_t kScalarBytes = 1024, kAlignment = 16;  // of the workspace: scalars, alignment
-static_assert(sizeof(kernels::Scalars) <= kScalarBytes && static_cast<std::size_t>(kernels::SCALARS) == kScalars);
 
 /// As in the kernels.
 struct Strides {
@@ -32,9 +28,7 @@ struct Shape {
   float scale;
 };
 
-std::int64_t blocks_of(std::int64_t tokens, const Problem& p) {
-  return (tokens + kRows - 1) / kRows * p.batch() * p.heads();
-}
+std::int64_t blocks_of(std::int64_t tokens, const Problem& p) { return gpu::blocks_of(tokens, kRows, p); }
 
 std::vector<KernelSpec> specs(DataType type, DataType dout, std::int64_t head_size, Direction direction,
                               bool by_matrix_units = false) {
@@ -42,8 +36,7 @@ std::vector<KernelSpec> specs(DataType type, DataType dout, std::int64_t head_si
                                             fmt::format("-DOUT={}", polymio::name_of(type)),
                                             fmt::format("-DDOUT={}", polymio::name_of(dout)), "-DNUM=float",
                                             fmt::format("-DHEAD={}", (head_size + 15) / 16 * 16)};
-  std::vector<KernelSpec> all;
-  for (const char* entry : {"collect", "finish"}) all.push_back({"primitives/mha/gpu/scalars.cl", entry, {}});
+  std::vector<KernelSpec> all = gpu::call_specs();
   if (direction == Direction::kForward) {
     all.push_back({by_matrix_units ? "primitives/mha/cuda/forward_matrix.cl" : "primitives/mha/gpu/forward.cl",
                    "forward", options});
@@ -59,7 +52,7 @@ std::vector<KernelSpec> specs(DataType type, DataType dout, std::int64_t head_si
 class Run {
  public:
   Run(Stream& stream, const Problem& p, const Kernels& kernels, const Problem::Args& a)
-      : stream_(stream), p_(p), kernels_(kernels), a_(a) {
+      : stream_(stream), p_(p), kernels_(kernels), a_(a), call_(stream, kernels, a) {
     const auto number = [](std::int64_t n) { return static_cast<int>(n); };
     shape_ = {number(p.heads()),
               number(p.queries()),
@@ -78,31 +71,32 @@ class Run {
   }
 
   void forward(std::int64_t threads) {
-    collect();
+    call_.collect();
     const std::int64_t blocks = blocks_of(p_.queries(), p_);
-    const Buffer magnitudes = part(0);
+    const Buffer magnitudes = call_.part(0);
     launch(stream_, *kernels_[2], launch_shape(threads, blocks), Buffer(a_.q), Buffer(a_.k), Buffer(a_.v), Buffer(a_.o),
-           given(a_.bias), given(a_.m), given(a_.z_inv), scalars(), magnitudes, strides_, shape_);
-    finish(magnitudes, blocks, {Amax::kS, Amax::kO});
+           call_.given(a_.bias), call_.given(a_.m), call_.given(a_.z_inv), call_.scalars(), magnitudes, strides_,
+           shape_);
+    call_.finish(magnitudes, blocks, {Amax::kS, Amax::kO});
   }
 
   void backward(std::int64_t threads) {
-    collect();
+    call_.collect();
     Strides more;
     more.set(0, p_.dout);
     more.set(1, p_.dq);
     more.set(2, p_.dk);
     more.set(3, p_.dv);
     const std::int64_t q_blocks = blocks_of(p_.queries(), p_), k_blocks = blocks_of(p_.keys(), p_);
-    const Buffer deltas = part(0), of_q = part(p_.rows()), of_k = part(p_.rows() + 2 * q_blocks);
+    const Buffer deltas = call_.part(0), of_q = call_.part(p_.rows()), of_k = call_.part(p_.rows() + 2 * q_blocks);
     launch(stream_, *kernels_[2], launch_shape(threads, q_blocks), Buffer(a_.q), Buffer(a_.k), Buffer(a_.v),
-           Buffer(a_.o), given(a_.bias), Buffer(a_.m), Buffer(a_.z_inv), Buffer(a_.dout), Buffer(a_.dq), scalars(),
-           deltas, of_q, strides_, more, shape_);
+           Buffer(a_.o), call_.given(a_.bias), Buffer(a_.m), Buffer(a_.z_inv), Buffer(a_.dout), Buffer(a_.dq),
+           call_.scalars(), deltas, of_q, strides_, more, shape_);
     launch(stream_, *kernels_[3], launch_shape(threads, k_blocks), Buffer(a_.q), Buffer(a_.k), Buffer(a_.v),
-           given(a_.bias), Buffer(a_.m), Buffer(a_.z_inv), Buffer(a_.dout), Buffer(a_.dk), Buffer(a_.dv), scalars(),
-           deltas, of_k, strides_, more, shape_);
-    finish(of_q, q_blocks, {Amax::kDQ, Amax::kDS});
-    finish(of_k, k_blocks, {Amax::kDK, Amax::kDV});
+           call_.given(a_.bias), Buffer(a_.m), Buffer(a_.z_inv), Buffer(a_.dout), Buffer(a_.dk), Buffer(a_.dv),
+           call_.scalars(), deltas, of_k, strides_, more, shape_);
+    call_.finish(of_q, q_blocks, {Amax::kDQ, Amax::kDS});
+    call_.finish(of_k, k_blocks, {Amax::kDK, Amax::kDV});
   }
 
  private:
@@ -119,40 +113,11 @@ class Run {
     return p_.head_size() % unit == 0;
   }
 
-  /// From the first aligned address of the workspace on.
-  Buffer scalars() const {
-    return {a_.workspace, (kAlignment - reinterpret_cast<std::uintptr_t>(a_.workspace) % kAlignment) % kAlignment};
-  }
-  /// Behind so many floats.
-  Buffer part(std::int64_t floats) const {
-    Buffer part = scalars();
-    part.offset += kScalarBytes + static_cast<std::size_t>(floats) * sizeof(float);
-    return part;
-  }
-  /// The workspace instead of null, which not every driver accepts.
-  Buffer given(const void* data) const { return {data ? data : a_.workspace}; }
-
-  void collect() {
-    int bits = a_.probability ? 1 << kScalars : 0;
-    for (std::size_t i = 0; i < kScalars; ++i) bits |= a_.scalars[i] ? 1 << i : 0;
-    const auto& s = a_.scalars;
-    launch(stream_, *kernels_[0], launch_shape(kThreads, 1), scalars(), given(s[0]), given(s[1]), given(s[2]),
-           given(s[3]), given(s[4]), given(s[5]), given(s[6]), given(s[7]), given(s[8]), given(s[9]), given(s[10]),
-           given(s[11]), given(s[12]), given(a_.probability), given(a_.seed), given(a_.offset), bits);
-  }
-
-  void finish(const Buffer& magnitudes, std::int64_t blocks, std::array<Amax, 2> results) {
-    void* const first = a_.largest(results[0]);
-    void* const second = a_.largest(results[1]);
-    if (!first && !second) return;
-    const int bits = (first ? 1 : 0) | (second ? 2 : 0);
-    launch(stream_, *kernels_[1], launch_shape(kThreads, 2), magnitudes, blocks, given(first), given(second), bits);
-  }
-
   Stream& stream_;
   const Problem& p_;
   const Kernels& kernels_;
   const Problem::Args& a_;
+  const gpu::Call call_;
   Shape shape_;
   Strides strides_;
 };
@@ -181,9 +146,7 @@ class GpuTiles final : public GpuSolver<Problem> {
   }
 
   std::size_t workspace_size(const DeviceInfo&, const Problem& p, const TunePoint&) const override {
-    const std::int64_t magnitudes = 2 * (blocks_of(p.queries(), p) + (p.forward() ? 0 : blocks_of(p.keys(), p)));
-    return kAlignment + kScalarBytes +
-           static_cast<std::size_t>(magnitudes + (p.forward() ? 0 : p.rows())) * sizeof(float);
+    return gpu::workspace_size(p);
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
@@ -209,19 +172,6 @@ class GpuTiles final : public GpuSolver<Problem> {
 };
 
 }  // namespace
-
-std::vector<KernelSpec> programs(const DeviceInfo& device, DataType type, Direction direction) {
-  const bool known = type == DataType::kFloat || type == DataType::kHalf || type == DataType::kBFloat16 || is_fp8(type);
-  if (device.kind == DeviceKind::kCpu || !known) return {};
-  std::vector<KernelSpec> all;
-  const bool has_matrix_units = device.kind == DeviceKind::kCuda && device.gpu.compute_capability >= 80 &&
-                                (type == DataType::kHalf || type == DataType::kBFloat16);
-  for (const std::int64_t head_size : {64, 128}) {
-    std::ranges::move(specs(type, type, head_size, direction), std::back_inserter(all));
-    if (has_matrix_units) std::ranges::move(specs(type, type, head_size, direction, true), std::back_inserter(all));
-  }
-  return all;
-}
 
 std::unique_ptr<const SolverBase> gpu_tiles(const SolverInfo& info, Direction d) {
   return std::make_unique<GpuTiles>(info, d, false);
