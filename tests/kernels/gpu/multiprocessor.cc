@@ -57,7 +57,8 @@ struct Warp {
 
 struct Warpgroup {
   Group group;
-  std::uint64_t a = 0, b = 0;  // descriptors
+  std::uint64_t a = 0, b = 0;                 // descriptors
+  alignas(16) float rows[kRows][kMostDepth];  // the first operand in registers
   std::vector<float> sums;
 };
 
@@ -249,26 +250,46 @@ void read_operand(float* to, std::int64_t step, std::int64_t depth_step, std::ui
 }
 
 /// The product of a warpgroup. Finite numbers times zero need no time.
-void multiply_operands(Warpgroup& w) {
+void multiply_rows(Warpgroup& w, const float (&a)[kRows][kMostDepth], int columns, bool transpose_b) {
   using Floats [[gnu::vector_size(16), gnu::may_alias]] = float;
   constexpr int kMost = 256;
   const Product& p = machine.product;
-  alignas(16) static float a[kRows][kMostDepth], b[kMostDepth][kMost];
-  read_operand(a[0], kMostDepth, 1, w.a, kRows, p.a, p.transpose_a);
-  read_operand(b[0], 1, kMost, w.b, p.columns, p.b, p.transpose_b);
-  w.sums.assign(static_cast<std::size_t>(kRows * p.columns), 0);
-  const int quads = p.columns / 4;
+  alignas(16) static float b[kMostDepth][kMost];
+  read_operand(b[0], 1, kMost, w.b, columns, p.b, transpose_b);
+  w.sums.assign(static_cast<std::size_t>(kRows * columns), 0);
+  const int quads = columns / 4;
   for (int k = 0; k < depth_of_product(); ++k) {
-    const auto begin = b[k], end = begin + p.columns;
+    const auto begin = b[k], end = begin + columns;
     const bool finite = std::all_of(begin, end, [](float v) { return std::isfinite(v); }),
                zero = std::all_of(begin, end, [](float v) { return v == 0; });
     for (int i = 0; i < kRows; ++i) {
       const float v = a[i][k];
       if ((v == 0 && finite) || (zero && std::isfinite(v))) continue;
-      auto* const sums = reinterpret_cast<Floats*>(w.sums.data() + i * p.columns);
+      auto* const sums = reinterpret_cast<Floats*>(w.sums.data() + i * columns);
       const auto* const row = reinterpret_cast<const Floats*>(b[k]);
       for (int j = 0; j < quads; ++j) sums[j] += v * row[j];
     }
+  }
+}
+
+/// With both operands in shared memory.
+void multiply_operands(Warpgroup& w) {
+  const Product& p = machine.product;
+  alignas(16) static float a[kRows][kMostDepth];
+  read_operand(a[0], kMostDepth, 1, w.a, kRows, p.a, p.transpose_a);
+  multiply_rows(w, a, p.columns, p.transpose_b);
+}
+
+/// This thread's part of the product.
+void take_sums(std::span<float> d, const Warpgroup& w, bool accumulate) {
+  const unsigned warp = threadIdx.x % kWarpgroup / kWarp, lane = threadIdx.x % kWarp;
+  for (unsigned h = 0; h < 2; ++h) {
+    const float* const row = w.sums.data() + (16 * warp + lane / 4 + 8 * h) * 2 * d.size();
+    for (std::size_t j = 0; j < d.size() / 4; ++j)
+      for (unsigned e = 0; e < 2; ++e) {
+        float& sum = d[4 * j + 2 * h + e];
+        sum = row[8 * j + 2 * (lane % 4) + e] + (accumulate ? sum : 0);
+      }
   }
 }
 
@@ -481,6 +502,12 @@ void store_box(const TensorMap& map, std::uint32_t shared, int rank, const Coord
   copy_box(map, shared, rank, first, true);
 }
 
+void load_bulk(std::uint32_t shared, const void* global, std::uint32_t bytes) {
+  require(shared % 16 == 0 && reinterpret_cast<std::uintptr_t>(global) % 16 == 0 && bytes % 16 == 0,
+          "a copy of {} bytes that is not aligned", bytes);
+  std::memcpy(at_shared(shared, bytes), global, bytes);
+}
+
 void multiply(std::span<float> d, std::uint64_t a, std::uint64_t b, bool accumulate) {
   Warpgroup& w = machine.block->warpgroups[threadIdx.x / kWarpgroup];
   const int columns = machine.product.columns;
@@ -491,15 +518,20 @@ void multiply(std::span<float> d, std::uint64_t a, std::uint64_t b, bool accumul
   }
   require(w.a == a && w.b == b, "threads of a warpgroup multiply different operands");
   join(w.group, kWarpgroup, [&] { multiply_operands(w); });
+  take_sums(d, w, accumulate);
+}
+
+void multiply(std::span<float> d, const std::uint32_t (&a)[4], std::uint64_t b, bool accumulate) {
+  Warpgroup& w = machine.block->warpgroups[threadIdx.x / kWarpgroup];
+  if (w.group.arrived == 0) w.b = b;
+  require(w.b == b, "threads of a warpgroup multiply different operands");
   const unsigned warp = threadIdx.x % kWarpgroup / kWarp, lane = threadIdx.x % kWarp;
-  for (unsigned h = 0; h < 2; ++h) {
-    const float* const row = w.sums.data() + (16 * warp + lane / 4 + 8 * h) * static_cast<unsigned>(columns);
-    for (std::size_t j = 0; j < d.size() / 4; ++j)
-      for (unsigned e = 0; e < 2; ++e) {
-        float& sum = d[4 * j + 2 * h + e];
-        sum = row[8 * j + 2 * (lane % 4) + e] + (accumulate ? sum : 0);
-      }
-  }
+  for (unsigned i = 0; i < 4; ++i)  // 8x8 matrices: top left, bottom left, top right, bottom right
+    for (unsigned e = 0; e < 2; ++e)
+      w.rows[16 * warp + lane / 4 + 8 * (i % 2)][2 * (lane % 4) + e + 8 * (i / 2)] =
+          numbers_of(machine.product.a)[a[i] >> 16 * e & 0xffff];
+  join(w.group, kWarpgroup, [&] { multiply_rows(w, w.rows, static_cast<int>(2 * d.size()), true); });
+  take_sums(d, w, accumulate);
 }
 
 void store_matrices(std::uint32_t shared, const std::uint32_t (&m)[4], bool transposed) {

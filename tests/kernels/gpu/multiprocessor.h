@@ -58,7 +58,8 @@ alignas(1024) extern unsigned char bytes[kMostSharedBytes];  // dynamic shared m
 
 namespace polymio::emulated {
 
-/// A matrix product of a program: 64 x columns. Transposed operands are contiguous along rows of a or columns of b.
+/// A matrix product of a program with operands in shared memory: 64 x columns. Transposed operands are contiguous along
+/// rows of a or columns of b.
 struct Product {
   DataType a, b;
   int columns;
@@ -121,8 +122,13 @@ void store_pixels(const TensorMap&, std::uint32_t shared, const Coordinates& fir
 std::uint32_t load_box(std::uint32_t shared, const TensorMap&, int rank, const Coordinates& first);
 void store_box(const TensorMap&, std::uint32_t shared, int rank, const Coordinates& first);
 
+/// Contiguous bytes. Both addresses and `bytes` are multiples of 16.
+void load_bulk(std::uint32_t shared, const void* global, std::uint32_t bytes);
+
 /// d = a * b, or d + a * b: this thread's sums of the warpgroup's product.
 void multiply(std::span<float> d, std::uint64_t a, std::uint64_t b, bool accumulate);
+/// With the first operand in registers, and the second one contiguous along columns.
+void multiply(std::span<float> d, const std::uint32_t (&a)[4], std::uint64_t b, bool accumulate);
 
 /// Stores four 8x8 matrices of 16-bit elements.
 void store_matrices(std::uint32_t shared, const std::uint32_t (&m)[4], bool transposed);

@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/gpu/sm90/conv_shape.h"
-#include "kernels/gpu/sm90/warpgroup.cuh"
-#include "kernels/gpu/portable/portable.h"
+#include "kernels/gpu/sm90/transpose.cuh"
 
 namespace sm90 {
 
@@ -14,23 +13,6 @@ DEVICE void store_partials(float* to, int left, const float* from) {
   for (int c = 0; c < 8; ++c) {
     const int channel = 8 * c + 2 * (threadIdx.x % 4);
     if (channel < left) *reinterpret_cast<float2*>(to + channel) = make_float2(from[4 * c], from[4 * c + 1]);
-  }
-}
-
-/// Lane i of four lanes gets what they have in v[i].
-DEVICE void transpose_four(u32 (&v)[4]) {
-  UNROLL
-  for (int mask = 1; mask <= 2; mask *= 2) {
-    const bool upper = (threadIdx.x & mask) != 0;
-    UNROLL
-    for (int i = 0; i < 4; ++i) {
-      if (i & mask) continue;
-      const u32 other = __shfl_xor_sync(~0u, upper ? v[i] : v[i | mask], mask);
-      if (upper)
-        v[i] = other;
-      else
-        v[i | mask] = other;
-    }
   }
 }
 

@@ -105,6 +105,15 @@ DEVICE float2 load_shared(u32 address) {
   return v;
 }
 template <>
+DEVICE float4 load_shared(u32 address) {
+  float4 v;
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "r"(address)
+               : "memory");
+  return v;
+}
+template <>
 DEVICE uint4 load_shared(u32 address) {
   uint4 v;
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"

@@ -9,13 +9,17 @@
 
 namespace sm90 {
 
-/// The product that the program's generated text has.
+/// The products that the program's generated text has.
 template <class Sum, int kSums>
 void multiply(Sum (&d)[kSums], u64 a, u64 b, int accumulate) {
   float sums[kSums];
   for (int i = 0; i < kSums; ++i) sums[i] = accumulate ? static_cast<float>(d[i]) : 0;
   polymio::emulated::multiply(sums, a, b, accumulate != 0);
   for (int i = 0; i < kSums; ++i) d[i] = static_cast<Sum>(sums[i]);
+}
+template <int kSums>
+void multiply(float (&d)[kSums], const u32 (&a)[4], u64 b, int accumulate) {
+  polymio::emulated::multiply(d, a, b, accumulate != 0);
 }
 
 // Products are complete when they return.
