@@ -164,6 +164,21 @@ inline std::vector<KernelSpec> template_programs(const DeviceInfo& device) {
         add(DataType::kFloat8Fnuz, d, spatial, 256, 3, 2, false, {}, scalars);
       }
     }
+  for (const DataType type : {DataType::kHalf, DataType::kBFloat16})
+    for (std::int64_t head = 16; head <= 128; head += 16)
+      for (const bool has_bias : {false, true}) {
+        const TensorDesc t = make_tensor(type, std::array<std::int64_t, 4>{1, 1, 1, head}, {});
+        const std::array<std::int64_t, 4> one{1, 1, 1, 1};
+        const TensorDesc bias = has_bias ? make_tensor(DataType::kFloat, one, {}) : TensorDesc{};
+        for (const mha::Problem& p :
+             {mha::forward_problem(t, t, t, t, bias), mha::backward_problem(t, t, t, t, t, t, t, t, bias)})
+          for (const SolverBase* solver : mha::solvers(p.direction, DeviceKind::kCuda)) {
+            const ProblemBase& problem = p;
+            if (!solver->is_applicable(device, problem)) continue;
+            for (KernelSpec& spec : solver->kernel_specs(device, problem, {}))
+              if (!spec.instantiation.empty() && seen.insert(program_name(spec)).second) all.push_back(std::move(spec));
+          }
+      }
   return all;
 }
 

@@ -1,0 +1,407 @@
+// Gradients of attention on sm90, in two passes that compute the weights again: AttentionQueryGradient has 64 queries
+// of a head per consumer warpgroup and stores dq and, for the other pass, what it needs of each query;
+// AttentionKeyGradient has 64 keys per consumer and stores dk and dv. A producer thread loads tiles into a ring of
+// slots. Weights and gradients of scores stay in registers. Results do not depend on the order of blocks.
+// SPDX-License-Identifier: MIT
+#include "kernels/gpu/sm90/attention.cuh"
+#include "kernels/gpu/sm90/bulk_copy.cuh"
+
+namespace sm90 {
+
+/// What the second pass needs of a query: weights are factor * 2^(scores as powers of 2 + shift), the gradients of
+/// scores 2^(...) * (factor * factor_of_dp() * dp + minus).
+enum Term { kShift, kFactor, kMinus, kTerms };
+
+struct GradientArguments {
+  TensorMap q, k, v, dout;
+  AttentionShape shape;
+  int term_rows;  // of each term of a head
+  AttentionStrides of_o, of_dout, of_dq, of_dk, of_dv, of_bias;
+  const Scalars* scalars;
+  const float *bias, *m, *z_inv;
+  const u16 *o, *dout_data;
+  u16 *dq, *dk, *dv;
+  float *terms, *magnitudes;
+};
+
+DEVICE float* terms_of(const GradientArguments& a, const Head& head, int term) {
+  return a.terms + (i64(head.number) * kTerms + term) * a.term_rows;
+}
+
+/// What the passes share: `rows` are the tokens of a block, `tiles` those of the other kind that it goes through.
+template <int kHead, int kConsumers, int kTile, int kSlots, u32 kExtraBytes>
+struct GradientBlock {
+  static constexpr int kRows = 64 * kConsumers, kBoxes = kBoxesOf<kHead>;
+  static constexpr u32 kRowBox = kRows * kRowBytes, kTileBox = kTile * kRowBytes;
+  static constexpr u32 kSlotBytes = kBoxes * kTileBox;
+  // Two tensors of rows, the ring, what else belongs to its slots, barriers, largest magnitudes of the warps.
+  static constexpr u32 kRingAt = 2 * kBoxes * kRowBox;
+  static constexpr u32 kExtraAt = kRingAt + kSlots * kSlotBytes;
+  static constexpr u32 kBarriersAt = kExtraAt + kSlots * kExtraBytes;
+  static constexpr u32 kPartsAt = kBarriersAt + (2 * kSlots + 1) * 8;
+  static constexpr u32 kSharedBytes = kPartsAt + 4 * kConsumers * 8;
+  static_assert(kTile % 64 == 0 && kHead % 16 == 0);
+
+  static DEVICE unsigned char* shared() {
+    extern __shared__ __align__(1024) unsigned char bytes[];
+    return bytes;
+  }
+  static DEVICE Barrier& barrier(int i) { return reinterpret_cast<Barrier*>(shared() + kBarriersAt)[i]; }
+  static DEVICE Barrier& full(int slot) { return barrier(slot); }
+  static DEVICE Barrier& empty(int slot) { return barrier(kSlots + slot); }
+  static DEVICE Barrier& rows() { return barrier(2 * kSlots); }
+  static DEVICE u32 slot_address(int slot) { return shared_address(shared()) + kRingAt + slot * kSlotBytes; }
+  static DEVICE unsigned char* extra(int slot) { return shared() + kExtraAt + slot * kExtraBytes; }
+  static DEVICE u32 parts() { return shared_address(shared()) + kPartsAt; }
+
+  static DEVICE void init() {
+    if (threadIdx.x == 0) {
+      for (int i = 0; i < kSlots; ++i) {
+        full(i).init(1);
+        empty(i).init(4 * kConsumers);  // a warp each
+      }
+      rows().init(1);
+      publish_barriers();
+    }
+    __syncthreads();
+  }
+  static DEVICE void load_rows(const TensorMap& first, const TensorMap& second, const Head& head, int token) {
+    rows().arrive_and_expect(2 * kBoxes * kRowBox);
+    load_tokens<kHead>(shared_address(shared()), first, rows(), head, token, kRows);
+    load_tokens<kHead>(shared_address(shared()) + kBoxes * kRowBox, second, rows(), head, token, kRows);
+  }
+  static DEVICE void release(int slot) {
+    if (threadIdx.x % 32 == 0) empty(slot).arrive();
+  }
+
+  /// s = 64 rows times a tile, of the first or second tensor of rows.
+  static DEVICE void multiply_rows(float (&s)[kTile / 2], int consumer, int tensor, int slot) {
+    begin_products();
+    multiply_tokens<kHead, kTile>(
+        s, operand(shared_address(shared()) + tensor * kBoxes * kRowBox + consumer * 64 * kRowBytes), kRowBox,
+        operand(slot_address(slot)));
+    commit_products();
+  }
+  static DEVICE void add_tile(float (&sums)[kHead / 2], const u32 (&p)[kTile / 16][4], int slot) {
+    begin_products();
+    add_product<kHead, kTile>(sums, p, operand(slot_address(slot), kTileBox), 1);
+    commit_products();
+  }
+};
+
+/// Of the gradient of a score: what dp = dout v' is multiplied with, without dropout.
+DEVICE float factor_of_dp(const AttentionShape& s, const Scalars& scalars) {
+  return s.scale * scalars.value[DESCALE_DO] * scalars.value[DESCALE_V];
+}
+
+template <class Element, int kHead, int kConsumers, int kKeys, int kSlots, bool kBias>
+struct AttentionQueryGradient : GradientBlock<kHead, kConsumers, kKeys, kSlots, 0> {
+  static constexpr int kThreads = 128 * (1 + kConsumers), kResident = 1;
+  using Arguments = GradientArguments;
+
+ private:
+  using Block = GradientBlock<kHead, kConsumers, kKeys, kSlots, 0>;
+  static constexpr int kRows = Block::kRows;
+  static constexpr int kEnd = 1;  // number of a barrier
+
+  using Place = QueryPlace<kRows, kKeys>;
+
+  static DEVICE void produce(const Arguments& a, const Place& p) {
+    Block::load_rows(a.q, a.dout, p.head, p.first);
+    RingPosition<kSlots> at;
+    NO_UNROLL
+    for (int i = 0; i < 2 * p.tiles; ++i) {  // keys and values in turn
+      Block::empty(at.slot).wait(at.parity ^ 1);
+      Block::full(at.slot).arrive_and_expect(Block::kSlotBytes);
+      load_tokens<kHead>(Block::slot_address(at.slot), i % 2 ? a.v : a.k, Block::full(at.slot), p.head, i / 2 * kKeys,
+                         kKeys);
+      at.advance();
+    }
+  }
+
+  /// Of the thread's two rows. Four lanes share rows; the first stores them.
+  static DEVICE void make_terms(const Arguments& a, const Head& head, int query, float (&terms)[kTerms][2]) {
+    const AttentionShape& s = a.shape;
+    const float of_delta = a.scalars->value[DESCALE_DO] * a.scalars->value[DESCALE_O];
+    UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const int row = query + 8 * half;
+      const bool inside = row < s.queries;
+      const u16* const o = a.o + head.start(a.of_o) + row * a.of_o.token;
+      const u16* const dout = a.dout_data + head.start(a.of_dout) + row * a.of_dout.token;
+      float sum = 0;
+      NO_UNROLL
+      for (int e = 8 * (threadIdx.x % 4); inside && e < s.head_size; e += 32) {
+        const uint4 x = *reinterpret_cast<const uint4*>(o + e), y = *reinterpret_cast<const uint4*>(dout + e);
+        const u32 of_o[4] = {x.x, x.y, x.z, x.w}, of_dout[4] = {y.x, y.y, y.z, y.w};
+        UNROLL
+        for (int i = 0; i < 4; ++i)
+          sum += Element::low(of_o[i]) * Element::low(of_dout[i]) + Element::high(of_o[i]) * Element::high(of_dout[i]);
+      }
+      sum = quad_sum(sum);
+      const i64 at = i64(head.number) * s.queries + row;
+      const float m = inside ? a.m[at] : minus_infinity();
+      // A query with this maximum sees nothing.
+      const bool sees = m != minus_infinity();
+      const float factor = sees ? a.z_inv[at] : 0.0f;
+      terms[kShift][half] = sees ? -m * kLog2E : m;
+      terms[kFactor][half] = factor;
+      terms[kMinus][half] = sees ? -sum * of_delta * s.scale * factor : 0.0f;
+      if (threadIdx.x % 4 > 0) continue;
+      UNROLL
+      for (int i = 0; i < kTerms; ++i) terms_of(a, head, i)[row] = terms[i][half];
+    }
+  }
+
+  static DEVICE void consume(const Arguments& a, const Place& p, int consumer) {
+    const AttentionShape& shape = a.shape;
+    const int first = p.first + 64 * consumer, query = first + own_row();
+    const Scaling<kBias> scaling(shape, *a.scalars);
+    const float to_powers = scaling.to_powers(), of_dp = factor_of_dp(shape, *a.scalars);
+    const float scale_ds = a.scalars->value[SCALE_DS];
+    const bool drops = a.scalars->drops;
+    float terms[kTerms][2];
+    make_terms(a, p.head, query, terms);
+    const float of_rows[2] = {of_dp * terms[kFactor][0], of_dp * terms[kFactor][1]};
+    float s[kKeys / 2], dp[kKeys / 2], dq[kHead / 2], largest = 0;
+    u32 gradients[kKeys / 16][4];
+    UNROLL
+    for (int i = 0; i < kHead / 2; ++i) dq[i] = 0;
+    Block::rows().wait(0);
+    RingPosition<kSlots> at;
+    int before = 0;  // the slot of the keys of the tile before
+    NO_UNROLL
+    for (int i = 0; i < p.tiles; ++i) {
+      const int of_keys = at.slot, key = i * kKeys;
+      Block::full(of_keys).wait(at.parity);
+      Block::multiply_rows(s, consumer, 0, of_keys);
+      at.advance();
+      const int of_values = at.slot;
+      Block::full(of_values).wait(at.parity);
+      Block::multiply_rows(dp, consumer, 1, of_values);
+      at.advance();
+      wait_for_products<1>();
+      if (i > 0) Block::release(before);
+      before = of_keys;
+
+      make_scores(s, a, scaling, p.head, first, query, key);
+      UNROLL
+      for (int n = 0; n < kKeys / 2; ++n) s[n] = power_of_2(FMA(s[n], to_powers, terms[kShift][n / 2 % 2]));
+      wait_for_products<0>();
+      Block::release(of_values);
+      if (drops) {
+        const u64 number = score_number(shape, p.head, query, key + own_column());
+        UNROLL
+        for (int part = 0; part < kKeys / 64; ++part) {
+          const u32 kept = kept_scores(a.scalars, part, number, shape.keys, 1);
+          UNROLL
+          for (int n = 0; n < 32; ++n) dp[32 * part + n] *= (kept >> n & 1) ? a.scalars->dropout.kept : 0.0f;
+        }
+      }
+      UNROLL
+      for (int n = 0; n < kKeys / 2; ++n) {
+        s[n] *= FMA(dp[n], of_rows[n / 2 % 2], terms[kMinus][n / 2 % 2]);
+        largest = fmaxf(largest, fabsf(s[n]));
+        s[n] *= scale_ds;
+      }
+      pack<Element, kKeys>(gradients, s);
+      Block::add_tile(dq, gradients, of_keys);
+    }
+    wait_for_products<0>();
+
+    const float factor = a.scalars->value[DESCALE_DS] * a.scalars->value[DESCALE_K], factors[2] = {factor, factor};
+    u16* const to = a.dq + p.head.start(a.of_dq) + query * a.of_dq.token;
+    const float largest_dq = store_sums<Element, kHead>(dq, to, a.of_dq.token, query, shape.queries, shape.head_size,
+                                                        factors, a.scalars->value[SCALE_DQ]);
+    store_largest<kConsumers>(Block::parts(), kEnd, largest_dq, largest, a.magnitudes);
+  }
+
+ public:
+  static DEVICE void run(const Arguments& a) {
+    const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);  // the same for all threads of a warp
+    const Place p(a.shape);
+    Block::init();
+    if (warpgroup == 0) {
+      give_registers<kConsumers == 2 ? 24 : 32>();
+      if (threadIdx.x < 32 && elected()) produce(a, p);
+    } else {
+      take_registers<kConsumers == 2 ? 240 : 160>();
+      consume(a, p, warpgroup - 1);
+    }
+  }
+};
+
+/// Scores are transposed: rows are keys, columns queries.
+template <class Element, int kHead, int kConsumers, int kQueries, int kSlots, bool kBias>
+struct AttentionKeyGradient : GradientBlock<kHead, kConsumers, kQueries, kSlots, kTerms * kQueries * 4> {
+  static constexpr int kThreads = 128 * (1 + kConsumers), kResident = 1;
+  using Arguments = GradientArguments;
+
+ private:
+  static constexpr u32 kTermBytes = kQueries * sizeof(float);  // a term of a tile
+  using Block = GradientBlock<kHead, kConsumers, kQueries, kSlots, kTerms * kTermBytes>;
+  static constexpr int kRows = Block::kRows;
+  static constexpr int kEnd = 1;  // number of a barrier
+
+  /// Of a block: a head, its first key, the first query that sees it, and the number of tiles of queries.
+  struct Place {
+    Head head;
+    int first, first_query, tiles;
+
+    DEVICE explicit Place(const AttentionShape& s) : head(0, 1) {
+      const int blocks = (s.keys + kRows - 1) / kRows;
+      head = Head(blockIdx.x / blocks, s.heads);
+      first = int(blockIdx.x % blocks) * kRows;
+      first_query = s.causal ? first / kQueries * kQueries : 0;
+      tiles = max(0, s.queries - first_query + kQueries - 1) / kQueries;
+    }
+  };
+
+  static DEVICE void produce(const Arguments& a, const Place& p) {
+    Block::load_rows(a.k, a.v, p.head, p.first);
+    RingPosition<kSlots> at;
+    NO_UNROLL
+    for (int i = 0; i < 2 * p.tiles; ++i) {  // queries and gradients of results in turn
+      const int query = p.first_query + i / 2 * kQueries;
+      Barrier& full = Block::full(at.slot);
+      Block::empty(at.slot).wait(at.parity ^ 1);
+      full.arrive_and_expect(Block::kSlotBytes + (i % 2 ? 0 : kTerms * kTermBytes));
+      load_tokens<kHead>(Block::slot_address(at.slot), i % 2 ? a.dout : a.q, full, p.head, query, kQueries);
+      if (i % 2 == 0) {
+        for (int t = 0; t < kTerms; ++t)
+          load_bulk(Block::extra(at.slot) + t * kTermBytes, terms_of(a, p.head, t) + query, kTermBytes, full);
+      }
+      at.advance();
+    }
+  }
+
+  static DEVICE void consume(const Arguments& a, const Place& p, int consumer) {
+    const AttentionShape& shape = a.shape;
+    const int first = p.first + 64 * consumer, key = first + own_row();
+    const Scaling<kBias> scaling(shape, *a.scalars);
+    const bool drops = a.scalars->drops;
+    const float to_powers = scaling.to_powers(), scale_ds = a.scalars->value[SCALE_DS];
+    const float of_dp = factor_of_dp(shape, *a.scalars) * scale_ds;
+    const float of_weights = a.scalars->value[SCALE_S] * (drops ? a.scalars->dropout.kept : 1.0f);
+    float s[kQueries / 2], dp[kQueries / 2], dk[kHead / 2], dv[kHead / 2];
+    u32 weights[kQueries / 16][4], gradients[kQueries / 16][4];
+    UNROLL
+    for (int i = 0; i < kHead / 2; ++i) dk[i] = dv[i] = 0;
+    Block::rows().wait(0);
+    RingPosition<kSlots> at;
+    NO_UNROLL
+    for (int i = 0; i < p.tiles; ++i) {
+      const int of_queries = at.slot, query = p.first_query + i * kQueries, own_query = query + own_column();
+      u32 kept[kQueries / 64];
+      if (drops) {
+        UNROLL
+        for (int part = 0; part < kQueries / 64; ++part)
+          kept[part] = kept_scores(a.scalars, part, score_number(shape, p.head, own_query, key), 1, shape.keys);
+      }
+      Block::full(of_queries).wait(at.parity);
+      Block::multiply_rows(s, consumer, 0, of_queries);
+      at.advance();
+      const int of_douts = at.slot;
+      Block::full(of_douts).wait(at.parity);
+      Block::multiply_rows(dp, consumer, 1, of_douts);
+      at.advance();
+      wait_for_products<1>();
+
+      scaling.apply(s);
+      if constexpr (kBias)
+        add_bias(s, a.bias + p.head.start(a.of_bias) + own_query * a.of_bias.token + key, 1, a.of_bias.token,
+                 shape.keys - key, shape.queries - own_query);
+      if (shape.causal && query < first + 63) {
+        UNROLL
+        for (int half = 0; half < 2; ++half) hide_columns_before(s, half, key + 8 * half - own_query);
+      }
+      // Of the n-th two queries of the thread.
+      const auto term = [&, at = shared_address(Block::extra(of_queries)) + own_column() * 4](int t, int n) {
+        return load_shared<float2>(at + t * kTermBytes + n * 32);
+      };
+      UNROLL
+      for (int n = 0; n < kQueries / 8; ++n) {
+        const float2 shift = term(kShift, n);
+        UNROLL
+        for (int h = 0; h < 2; ++h) {
+          float &low = s[4 * n + 2 * h], &high = s[4 * n + 2 * h + 1];
+          low = power_of_2(FMA(low, to_powers, shift.x));
+          high = power_of_2(FMA(high, to_powers, shift.y));
+        }
+      }
+      UNROLL
+      for (int n = 0; n < kQueries / 8; ++n) {
+        const float2 factor = term(kFactor, n);
+        const float of_low = factor.x * of_weights, of_high = factor.y * of_weights;
+        UNROLL
+        for (int h = 0; h < 2; ++h)
+          weights[n / 2][n % 2 * 2 + h] = Element::pack(s[4 * n + 2 * h] * of_low, s[4 * n + 2 * h + 1] * of_high);
+      }
+      if (drops) {
+        UNROLL
+        for (int n = 0; n < kQueries / 4; ++n) {
+          const u32 bits = kept[n / 16] >> n % 16 * 2;
+          weights[n / 4][n % 4] &= (bits & 1 ? 0xffffu : 0u) | (bits & 2 ? 0xffff0000u : 0u);
+        }
+      }
+      Block::add_tile(dv, weights, of_douts);
+      wait_for_products<1>();
+      if (drops) {
+        UNROLL
+        for (int n = 0; n < kQueries / 2; ++n) dp[n] *= kept[n / 32] >> n % 32 & 1 ? a.scalars->dropout.kept : 0.0f;
+      }
+      UNROLL
+      for (int n = 0; n < kQueries / 8; ++n) {
+        const float2 factor = term(kFactor, n), minus = term(kMinus, n);
+        const float of_low = factor.x * of_dp, of_high = factor.y * of_dp;
+        const float minus_low = minus.x * scale_ds, minus_high = minus.y * scale_ds;
+        UNROLL
+        for (int h = 0; h < 2; ++h) {
+          const int low = 4 * n + 2 * h, high = low + 1;
+          s[low] *= FMA(dp[low], of_low, minus_low);
+          s[high] *= FMA(dp[high], of_high, minus_high);
+        }
+      }
+      pack<Element, kQueries>(gradients, s);
+      Block::add_tile(dk, gradients, of_queries);
+      wait_for_products<0>();
+      Block::release(of_queries);
+      Block::release(of_douts);
+    }
+
+    const Scalars& scalars = *a.scalars;
+    const float of_k = scalars.value[DESCALE_DS] * scalars.value[DESCALE_Q];
+    const float of_v = scalars.value[DESCALE_S] * scalars.value[DESCALE_DO];
+    const float k_factors[2] = {of_k, of_k}, v_factors[2] = {of_v, of_v};
+    const float largest_dk =
+        store_sums<Element, kHead>(dk, a.dk + p.head.start(a.of_dk) + key * a.of_dk.token, a.of_dk.token, key,
+                                   shape.keys, shape.head_size, k_factors, scalars.value[SCALE_DK]);
+    const float largest_dv =
+        store_sums<Element, kHead>(dv, a.dv + p.head.start(a.of_dv) + key * a.of_dv.token, a.of_dv.token, key,
+                                   shape.keys, shape.head_size, v_factors, scalars.value[SCALE_DV]);
+    store_largest<kConsumers>(Block::parts(), kEnd, largest_dk, largest_dv, a.magnitudes);
+  }
+
+  /// The first columns of a row, `hidden` from the thread's own first one on, are not seen.
+  static DEVICE void hide_columns_before(float (&s)[kQueries / 2], int half, int hidden) {
+    UNROLL
+    for (int i = 0; i < kQueries / 4; ++i)
+      if (i / 2 * 8 + i % 2 < hidden) s[i / 2 * 4 + 2 * half + i % 2] = minus_infinity();
+  }
+
+ public:
+  static DEVICE void run(const Arguments& a) {
+    const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);  // the same for all threads of a warp
+    const Place p(a.shape);
+    Block::init();
+    if (warpgroup == 0) {
+      give_registers<kConsumers == 2 ? 24 : 32>();
+      if (threadIdx.x < 32 && elected()) produce(a, p);
+    } else {
+      take_registers<kConsumers == 2 ? 240 : 160>();
+      consume(a, p, warpgroup - 1);
+    }
+  }
+};
+
+}  // namespace sm90
