@@ -62,7 +62,7 @@ const Programs& programs() {
     add_backward<sm90::Half, 128, 64, 8, 64, 8, false>(all);
     add_backward<sm90::Bfloat16, 80, 64, 8, 64, 8, true>(all);
     add_backward<sm90::Half, 64, 128, 6, 128, 6, false>(all);
-    add_backward<sm90::Bfloat16, 32, 128, 6, 128, 6, true>(all);
+    add_backward<sm90::Bfloat16, 32, 128, 6, 64, 8, true>(all);
     return all;
   }();
   return kPrograms;
@@ -71,7 +71,7 @@ const Programs& programs() {
 /// A device that runs the programs of MhaHopper. Its memory is the host's.
 class Device final : public ForwardingStream {
  public:
-  explicit Device(Stream& cpu) : ForwardingStream(cpu), info_(usual_device("cuda-sm90")) {}
+  explicit Device(Stream& cpu) : ForwardingStream(cpu), info_(usual_device("cuda-sm90")) { info_.units = 2; }
   const DeviceInfo& info() const override { return info_; }
   TensorMap tensor_map(const TensorMapSpec& spec, Buffer tensor) const override {
     return emulated::tensor_map(spec, tensor.address());
@@ -112,6 +112,7 @@ class Device final : public ForwardingStream {
     const int given = value_of<int>(arguments[17]);
     const auto number = [&](std::size_t i) { return *static_cast<const float*>(address_of(arguments[i + 1])); };
     for (std::size_t i = 0; i < kScalars; ++i) to.value[i] = (given >> i & 1) != 0 ? number(i) : 1;
+    to.taken[0] = to.taken[1] = 0;
     to.drops = (given >> kScalars & 1) != 0 && number(kScalars) > 0 ? 1 : 0;
     if (to.drops)
       to.dropout = make_dropout(number(kScalars), *static_cast<const std::int64_t*>(address_of(arguments[15])),

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "base/function_ref.h"
 #include "runtime/device.h"
@@ -41,6 +42,7 @@ inline void __stcg(float4* to, float4 v) { *to = v; }
 inline float4 __ldcg(const float4* from) { return *from; }
 inline void __threadfence() {}
 inline void __threadfence_block() {}
+inline unsigned atomicAdd(unsigned* to, unsigned v) { return std::exchange(*to, *to + v); }
 inline void atomicExch(unsigned* to, unsigned v) { *to = v; }
 template <class T>
 T min(T a, T b) {

@@ -29,6 +29,7 @@ typedef struct {
   AttentionDropout dropout;
   float value[SCALARS];
   int drops;
+  u32 taken[2];  // works of a kernel, by its persistent blocks
 } Scalars;
 
 #ifndef KERNEL

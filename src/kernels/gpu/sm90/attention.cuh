@@ -31,16 +31,16 @@ struct Head {
   DEVICE i64 start(const AttentionStrides& s) const { return batch * s.batch + head * s.head; }
 };
 
-/// Of a block: a head, its first query of kRows, and the number of tiles of keys. Blocks that see more keys come first.
+/// Of a work: a head, its first query of kRows, and the number of tiles of keys. Works that see more keys come first.
 template <int kRows, int kKeys>
 struct QueryPlace {
   Head head;
   int first, tiles;
 
-  DEVICE explicit QueryPlace(const AttentionShape& s) : head(0, 1) {
-    const int blocks = (s.queries + kRows - 1) / kRows;
-    head = Head(blockIdx.x / blocks, s.heads);
-    first = (blocks - 1 - int(blockIdx.x % blocks)) * kRows;
+  DEVICE QueryPlace(const AttentionShape& s, int work) : head(0, 1) {
+    const int works = (s.queries + kRows - 1) / kRows;
+    head = Head(work / works, s.heads);
+    first = (works - 1 - work % works) * kRows;
     const int end = s.causal ? min(s.keys, first + kRows) : s.keys;
     tiles = (end + kKeys - 1) / kKeys;
   }
@@ -53,28 +53,6 @@ DEVICE void load_tokens(u32 shared, const TensorMap& map, const Barrier& full, c
     load_box(shared + b * tokens * kRowBytes, map, full, 64 * b, token, h.head, h.batch);
 }
 
-/// s = a b' for 64 tokens and a tile of tokens, with their heads as depth. A box of a and of b has so many bytes.
-template <int kHead, int kColumns>
-DEVICE void multiply_tokens(float (&s)[kColumns / 2], u64 a, u32 a_box, u64 b) {
-  UNROLL
-  for (int d = 0; d < kHead / 16; ++d)
-    multiply(s, a + d / 4 * (a_box / 16) + 2 * (d % 4), b + d / 4 * (kColumns * kRowBytes / 16) + 2 * (d % 4), d);
-}
-
-/// sums (64 x head) = p b, or + p b, for a tile of kDepth tokens.
-template <int kHead, int kDepth>
-DEVICE void add_product(float (&sums)[kHead / 2], const u32 (&p)[kDepth / 16][4], u64 b, int accumulate) {
-  UNROLL
-  for (int i = 0; i < kDepth / 16; ++i) multiply(sums, p[i], b + i * kRowBytes, accumulate | i);
-}
-
-/// Sums as the first operand of a product.
-template <class Element, int kColumns>
-DEVICE void pack(u32 (&p)[kColumns / 16][4], const float (&s)[kColumns / 2]) {
-  UNROLL
-  for (int i = 0; i < kColumns / 4; ++i) p[i / 4][i % 4] = Element::pack(s[2 * i], s[2 * i + 1]);
-}
-
 DEVICE float of_lane(float v, int mask) { return FLOAT_OF_BITS(__shfl_xor_sync(~0u, BITS_OF_FLOAT(v), mask)); }
 /// Of the four lanes that share rows.
 DEVICE float quad_max(float v) {
@@ -84,6 +62,162 @@ DEVICE float quad_max(float v) {
 DEVICE float quad_sum(float v) {
   v += of_lane(v, 1);
   return v + of_lane(v, 2);
+}
+
+/// The shared memory of a persistent block, in which 64 rows of a consumer, tokens of kTensors tensors, are multiplied
+/// with tiles of kTile tokens from a ring of slots. The producer takes works, each with other rows, from a counter.
+template <int kHead, int kConsumers, int kTile, int kSlots, int kTensors, u32 kExtraBytes = 0>
+struct AttentionBlock {
+  static constexpr int kThreads = 128 * (1 + kConsumers), kRows = 64 * kConsumers, kBoxes = kBoxesOf<kHead>;
+  static constexpr u32 kRowBox = kRows * kRowBytes, kTileBox = kTile * kRowBytes;
+  static constexpr u32 kTensorBytes = kBoxes * kRowBox, kSlotBytes = kBoxes * kTileBox;
+  static constexpr int kLastBarrier = 1;  // number; others are free for use
+  static_assert(kTile % 64 == 0 && kHead % 16 == 0);
+
+  // The rows, the ring, what else belongs to its slots, barriers, largest magnitudes of the warps, the work.
+  static constexpr u32 kRingAt = kTensors * kTensorBytes;
+  static constexpr u32 kExtraAt = kRingAt + kSlots * kSlotBytes;
+  static constexpr u32 kBarriersAt = kExtraAt + kSlots * kExtraBytes;
+  static constexpr u32 kPartsAt = kBarriersAt + (2 * kSlots + 2) * 8;
+  static constexpr u32 kWorkAt = kPartsAt + 4 * kConsumers * 8;
+  static constexpr u32 kSharedBytes = kWorkAt + 8;
+
+  static DEVICE unsigned char* shared() {
+    extern __shared__ __align__(1024) unsigned char bytes[];
+    return bytes;
+  }
+  static DEVICE Barrier& barrier(int i) { return reinterpret_cast<Barrier*>(shared() + kBarriersAt)[i]; }
+  static DEVICE Barrier& full(int slot) { return barrier(slot); }
+  static DEVICE Barrier& empty(int slot) { return barrier(kSlots + slot); }
+  static DEVICE Barrier& rows_full() { return barrier(2 * kSlots); }
+  static DEVICE Barrier& rows_empty() { return barrier(2 * kSlots + 1); }
+  static DEVICE int& work() { return *reinterpret_cast<int*>(shared() + kWorkAt); }
+  static DEVICE u32 row_address() { return shared_address(shared()); }
+  static DEVICE u32 slot_address(int slot) { return row_address() + kRingAt + slot * kSlotBytes; }
+  static DEVICE unsigned char* extra(int slot) { return shared() + kExtraAt + slot * kExtraBytes; }
+
+  /// Runs produce(work) in a thread, and consume(work, consumer) in the consumers' warpgroups, for works until none is
+  /// left. Then stores what keep_largest() was given.
+  template <class Produce, class Consume>
+  static DEVICE void run(u32* taken, int works, float* magnitudes, const Produce& produce, const Consume& consume) {
+    const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);  // the same for all threads of a warp
+    if (threadIdx.x == 0) {
+      for (int i = 0; i < kSlots; ++i) {
+        full(i).init(1);
+        empty(i).init(4 * kConsumers);  // a warp each
+      }
+      rows_full().init(1);
+      rows_empty().init(4 * kConsumers);
+      publish_barriers();
+    }
+    __syncthreads();
+    if (warpgroup == 0) {
+      give_registers<kConsumers == 2 ? 24 : 32>();
+      if (threadIdx.x < 32 && elected()) give_works(taken, works, produce);
+    } else {
+      take_registers<kConsumers == 2 ? 240 : 160>();
+      if (threadIdx.x % 32 == 0) store_shared(own_part(), make_float2(0, 0));
+      __syncwarp();
+      NO_UNROLL
+      for (u32 parity = 0;; parity ^= 1) {
+        rows_full().wait(parity);
+        const int now = work();
+        if (now < 0) break;
+        consume(now, warpgroup - 1);
+      }
+      store_largest(magnitudes);
+    }
+  }
+
+  /// Of the producer.
+  static DEVICE void load_rows(int tensor, const TensorMap& map, const Head& head, int token) {
+    load_tokens<kHead>(row_address() + tensor * kTensorBytes, map, rows_full(), head, token, kRows);
+  }
+  static DEVICE void load_tile(RingPosition<kSlots>& at, const TensorMap& map, const Head& head, int token,
+                               u32 more_bytes = 0) {
+    empty(at.slot).wait(at.parity ^ 1);
+    full(at.slot).arrive_and_expect(kSlotBytes + more_bytes);
+    load_tokens<kHead>(slot_address(at.slot), map, full(at.slot), head, token, kTile);
+    at.advance();
+  }
+
+  /// Of consumers: no product reads the rows, or the slot, any more.
+  static DEVICE void release_rows() {
+    if (threadIdx.x % 32 == 0) rows_empty().arrive();
+  }
+  static DEVICE void release(int slot) {
+    if (threadIdx.x % 32 == 0) empty(slot).arrive();
+  }
+
+  /// Two non-negative numbers of each thread, of which the largest of a block are stored at its end.
+  static DEVICE void keep_largest(float first, float second) {
+    UNROLL
+    for (int mask = 16; mask > 0; mask /= 2) {
+      first = fmaxf(first, of_lane(first, mask));
+      second = fmaxf(second, of_lane(second, mask));
+    }
+    if (threadIdx.x % 32 > 0) return;
+    const float2 before = load_shared<float2>(own_part());
+    store_shared(own_part(), make_float2(fmaxf(first, before.x), fmaxf(second, before.y)));
+  }
+
+  /// s = the consumer's rows of a tensor times a tile.
+  static DEVICE void multiply_rows(float (&s)[kTile / 2], int consumer, int tensor, int slot) {
+    const u64 a = operand(row_address() + tensor * kTensorBytes + consumer * 64 * kRowBytes),
+              b = operand(slot_address(slot));
+    begin_products();
+    UNROLL
+    for (int d = 0; d < kHead / 16; ++d)
+      multiply(s, a + d / 4 * (kRowBox / 16) + 2 * (d % 4), b + d / 4 * (kTileBox / 16) + 2 * (d % 4), d);
+    commit_products();
+  }
+  /// sums (64 x head) = p b, or + p b, for a tile b.
+  static DEVICE void add_tile(float (&sums)[kHead / 2], const u32 (&p)[kTile / 16][4], int slot, int accumulate = 1) {
+    const u64 b = operand(slot_address(slot), kTileBox);
+    begin_products();
+    UNROLL
+    for (int i = 0; i < kTile / 16; ++i) multiply(sums, p[i], b + i * kRowBytes, accumulate | i);
+    commit_products();
+  }
+
+ private:
+  static DEVICE u32 part(int warp) { return row_address() + kPartsAt + warp * 8; }
+  static DEVICE u32 own_part() { return part(threadIdx.x / 32 - 4); }
+
+  static DEVICE void store_largest(float* magnitudes) {
+    meet(kLastBarrier, 128 * kConsumers);
+    if (threadIdx.x != 128) return;
+    float2 largest = load_shared<float2>(part(0));
+    NO_UNROLL
+    for (int i = 1; i < 4 * kConsumers; ++i) {
+      const float2 v = load_shared<float2>(part(i));
+      largest = make_float2(fmaxf(largest.x, v.x), fmaxf(largest.y, v.y));
+    }
+    magnitudes[blockIdx.x] = largest.x;
+    magnitudes[gridDim.x + blockIdx.x] = largest.y;
+  }
+
+  template <class Produce>
+  static DEVICE void give_works(u32* taken, int works, const Produce& produce) {
+    int now = blockIdx.x;
+    NO_UNROLL
+    for (u32 parity = 1;; parity ^= 1) {
+      rows_empty().wait(parity);
+      work() = now < works ? now : -1;
+      if (now >= works) return rows_full().arrive();
+      rows_full().arrive_and_expect(kTensors * kTensorBytes);
+      const int next = int(gridDim.x + atomicAdd(taken, 1u));
+      produce(now);
+      now = next;
+    }
+  }
+};
+
+/// Sums as the first operand of a product.
+template <class Element, int kColumns>
+DEVICE void pack(u32 (&p)[kColumns / 16][4], const float (&s)[kColumns / 2]) {
+  UNROLL
+  for (int i = 0; i < kColumns / 4; ++i) p[i / 4][i % 4] = Element::pack(s[2 * i], s[2 * i + 1]);
 }
 
 /// How products become scores, which are powers of e. Scores without a bias and with a positive factor stay products.
@@ -186,28 +320,6 @@ DEVICE float store_sums(const float (&sums)[kHead / 2], u16* to, i64 token_step,
     }
   }
   return largest;
-}
-
-/// The largest of two non-negative numbers of each thread of a block's consumers. `parts`: 8 bytes for each warp.
-template <int kConsumers>
-DEVICE void store_largest(u32 parts, int barrier, float first, float second, float* magnitudes) {
-  UNROLL
-  for (int mask = 16; mask > 0; mask /= 2) {
-    first = fmaxf(first, of_lane(first, mask));
-    second = fmaxf(second, of_lane(second, mask));
-  }
-  const int thread = threadIdx.x - 128;
-  if (thread % 32 == 0) store_shared(parts + thread / 32 * 8, make_float2(first, second));
-  meet(barrier, 128 * kConsumers);
-  if (thread > 0) return;
-  NO_UNROLL
-  for (int i = 1; i < 4 * kConsumers; ++i) {
-    const float2 v = load_shared<float2>(parts + i * 8);
-    first = fmaxf(first, v.x);
-    second = fmaxf(second, v.y);
-  }
-  magnitudes[blockIdx.x] = first;
-  magnitudes[gridDim.x + blockIdx.x] = second;
 }
 
 }  // namespace sm90

@@ -62,7 +62,8 @@ struct ForwardArguments {
   kernels::AttentionShape shape;
   kernels::AttentionStrides of_o, of_bias;
   const void *scalars, *bias;
-  void *o, *m, *z_inv, *magnitudes;
+  void *o, *m, *z_inv, *magnitudes, *taken;
+  int works;
 };
 
 /// Of the passes backward, see hopper_backward.cu.
@@ -77,7 +78,8 @@ struct BackwardArguments {
   int term_rows;
   kernels::AttentionStrides of_o, of_dout, of_dq, of_dk, of_dv, of_bias;
   const void *scalars, *bias, *m, *z_inv, *o, *dout_data;
-  void *dq, *dk, *dv, *terms, *magnitudes;
+  void *dq, *dk, *dv, *terms, *magnitudes, *taken;
+  int works;
 };
 
 class Hopper final : public GpuSolver<Problem> {
@@ -86,14 +88,14 @@ class Hopper final : public GpuSolver<Problem> {
 
   Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
     constexpr int kCapability = 90;
-    constexpr std::int64_t kMostTokens = std::int64_t{1} << 30, kMostBlocks = (std::int64_t{1} << 31) - 1;
+    constexpr std::int64_t kMostTokens = std::int64_t{1} << 30, kMostWorks = std::int64_t{1} << 30;
     POLYMIO_REQUIRE(d.kind == DeviceKind::kCuda && d.gpu.compute_capability == kCapability, "the device is no sm90");
     POLYMIO_REQUIRE(p.direction == direction_, "computes another direction");
     POLYMIO_REQUIRE(p.q.type == DataType::kHalf || p.q.type == DataType::kBFloat16, "multiplies fp16 and bf16 only");
     POLYMIO_REQUIRE_MOST(p.head_size(), kMostHead, "head size");
     POLYMIO_REQUIRE(p.head_size() % 8 == 0, "head sizes that are no multiple of 8");
     POLYMIO_REQUIRE_MOST(std::max(p.queries(), p.keys()), kMostTokens, "tokens");
-    POLYMIO_REQUIRE_MOST(gpu::blocks_of(std::max(p.queries(), p.keys()), 128, p), kMostBlocks, "blocks");
+    POLYMIO_REQUIRE_MOST(gpu::blocks_of(std::max(p.queries(), p.keys()), 128, p), kMostWorks, "blocks");
     for (const TensorDesc* t : {&p.q, &p.k, &p.v, &p.o})
       if (const Verdict v = serves(*t); !v) return v;
     if (p.forward()) return {};
@@ -108,7 +110,7 @@ class Hopper final : public GpuSolver<Problem> {
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
     constexpr double kLaunchUs = 9;
-    const double share_of_peak = p.forward() ? 7 : 5;  // of fp32
+    const double share_of_peak = p.forward() ? 12 : 9;  // of fp32
     return kLaunchUs + p.work() * 1.4 / (std::max(d.fp32_gflops, 1.0) * 1e3 * share_of_peak);
   }
 
@@ -130,8 +132,8 @@ class Hopper final : public GpuSolver<Problem> {
     return all;
   }
 
-  Invoker assemble(const DeviceInfo&, const Problem& p, const TunePoint&, const Kernels& built) const override {
-    return p.forward() ? assemble_forward(p, built) : assemble_backward(p, built);
+  Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint&, const Kernels& built) const override {
+    return p.forward() ? assemble_forward(d, p, built) : assemble_backward(d, p, built);
   }
 
  private:
@@ -150,16 +152,17 @@ class Hopper final : public GpuSolver<Problem> {
   static std::uint32_t shared_bytes(const Problem& p, int tensors, int rows, int tokens, int slots, int extra) {
     const int boxes = narrow(ceil_div(head_of(p), kBox));
     return static_cast<std::uint32_t>(boxes * (tensors * rows + slots * tokens) * 128 + slots * extra +
-                                      (2 * slots + 1) * 8 + rows / 16 * 8);
+                                      (2 * slots + 2) * 8 + rows / 16 * 8 + 8);
   }
 
-  static Invoker assemble_forward(const Problem& p, const Kernels& built) {
+  static Invoker assemble_forward(const DeviceInfo& d, const Problem& p, const Kernels& built) {
     const ForwardTile tile = forward_tile(p);
-    const std::int64_t blocks = gpu::blocks_of(p.queries(), tile.rows(), p);
+    const std::int64_t works = gpu::blocks_of(p.queries(), tile.rows(), p),
+                       blocks = std::min<std::int64_t>(works, d.units);
     Launch shape = launch_shape(128 * (1 + tile.consumers), blocks);
     shape.shared_bytes = shared_bytes(p, 1, tile.rows(), tile.keys, tile.slots, 0);
     const TensorMapSpec q = map_of(p.q, tile.rows()), k = map_of(p.k, tile.keys), v = map_of(p.v, tile.keys);
-    return [p, built, shape, blocks, q, k, v](Stream& stream, const Args& a) {
+    return [p, built, shape, works, blocks, q, k, v](Stream& stream, const Args& a) {
       const gpu::Call call(stream, built, a);
       call.collect();
       const Buffer magnitudes = call.part(0);
@@ -174,16 +177,20 @@ class Hopper final : public GpuSolver<Problem> {
                                  a.o,
                                  a.m,
                                  a.z_inv,
-                                 magnitudes.address()};
+                                 magnitudes.address(),
+                                 call.taken(0).address(),
+                                 narrow(works)};
       launch(stream, *built[2], shape, arguments);
       call.finish(magnitudes, blocks, {Amax::kS, Amax::kO});
     };
   }
 
-  static Invoker assemble_backward(const Problem& p, const Kernels& built) {
+  static Invoker assemble_backward(const DeviceInfo& d, const Problem& p, const Kernels& built) {
     constexpr int kRows = BackwardTile::kRows;
     const BackwardTile of_keys = query_gradient_tile(p), of_queries = key_gradient_tile(p);
-    const std::int64_t q_blocks = gpu::blocks_of(p.queries(), kRows, p), k_blocks = gpu::blocks_of(p.keys(), kRows, p);
+    const std::int64_t q_works = gpu::blocks_of(p.queries(), kRows, p), k_works = gpu::blocks_of(p.keys(), kRows, p);
+    const std::int64_t q_blocks = std::min<std::int64_t>(q_works, d.units),
+                       k_blocks = std::min<std::int64_t>(k_works, d.units);
     Launch q_shape = launch_shape(128 * (1 + BackwardTile::kConsumers), q_blocks), k_shape = q_shape;
     k_shape.blocks[0] = static_cast<std::uint32_t>(k_blocks);
     q_shape.shared_bytes = shared_bytes(p, 2, kRows, of_keys.tokens, of_keys.slots, 0);
@@ -219,13 +226,17 @@ class Hopper final : public GpuSolver<Problem> {
                                   a.dk,
                                   a.dv,
                                   call.part(0).address(),
-                                  of_q.address()};
+                                  of_q.address(),
+                                  call.taken(0).address(),
+                                  narrow(q_works)};
       launch(stream, *built[2], q_shape, arguments);
       arguments.q = stream.tensor_map(q_tile, a.q);
       arguments.k = stream.tensor_map(k, a.k);
       arguments.v = stream.tensor_map(v, a.v);
       arguments.dout = stream.tensor_map(dout_tile, a.dout);
       arguments.magnitudes = of_k.address();
+      arguments.taken = call.taken(1).address();
+      arguments.works = narrow(k_works);
       launch(stream, *built[3], k_shape, arguments);
       call.finish(of_q, q_blocks, {Amax::kDQ, Amax::kDS});
       call.finish(of_k, k_blocks, {Amax::kDK, Amax::kDV});
@@ -240,8 +251,9 @@ class Hopper final : public GpuSolver<Problem> {
   static BackwardTile query_gradient_tile(const Problem& p) {
     return head_of(p) > kBox ? BackwardTile{64, 8} : BackwardTile{128, 6};
   }
+  /// A bias needs registers.
   static BackwardTile key_gradient_tile(const Problem& p) {
-    return head_of(p) > kBox ? BackwardTile{64, 8} : BackwardTile{128, 6};
+    return head_of(p) > kBox || p.has_bias() ? BackwardTile{64, 8} : BackwardTile{128, 6};
   }
   static kernels::AttentionStrides bias_strides(const Problem& p) {
     return p.has_bias() ? strides_of(p.bias) : kernels::AttentionStrides{};

@@ -22,72 +22,13 @@ struct GradientArguments {
   const u16 *o, *dout_data;
   u16 *dq, *dk, *dv;
   float *terms, *magnitudes;
+  u32* taken;
+  int works;
 };
 
 DEVICE float* terms_of(const GradientArguments& a, const Head& head, int term) {
   return a.terms + (i64(head.number) * kTerms + term) * a.term_rows;
 }
-
-/// What the passes share: `rows` are the tokens of a block, `tiles` those of the other kind that it goes through.
-template <int kHead, int kConsumers, int kTile, int kSlots, u32 kExtraBytes>
-struct GradientBlock {
-  static constexpr int kRows = 64 * kConsumers, kBoxes = kBoxesOf<kHead>;
-  static constexpr u32 kRowBox = kRows * kRowBytes, kTileBox = kTile * kRowBytes;
-  static constexpr u32 kSlotBytes = kBoxes * kTileBox;
-  // Two tensors of rows, the ring, what else belongs to its slots, barriers, largest magnitudes of the warps.
-  static constexpr u32 kRingAt = 2 * kBoxes * kRowBox;
-  static constexpr u32 kExtraAt = kRingAt + kSlots * kSlotBytes;
-  static constexpr u32 kBarriersAt = kExtraAt + kSlots * kExtraBytes;
-  static constexpr u32 kPartsAt = kBarriersAt + (2 * kSlots + 1) * 8;
-  static constexpr u32 kSharedBytes = kPartsAt + 4 * kConsumers * 8;
-  static_assert(kTile % 64 == 0 && kHead % 16 == 0);
-
-  static DEVICE unsigned char* shared() {
-    extern __shared__ __align__(1024) unsigned char bytes[];
-    return bytes;
-  }
-  static DEVICE Barrier& barrier(int i) { return reinterpret_cast<Barrier*>(shared() + kBarriersAt)[i]; }
-  static DEVICE Barrier& full(int slot) { return barrier(slot); }
-  static DEVICE Barrier& empty(int slot) { return barrier(kSlots + slot); }
-  static DEVICE Barrier& rows() { return barrier(2 * kSlots); }
-  static DEVICE u32 slot_address(int slot) { return shared_address(shared()) + kRingAt + slot * kSlotBytes; }
-  static DEVICE unsigned char* extra(int slot) { return shared() + kExtraAt + slot * kExtraBytes; }
-  static DEVICE u32 parts() { return shared_address(shared()) + kPartsAt; }
-
-  static DEVICE void init() {
-    if (threadIdx.x == 0) {
-      for (int i = 0; i < kSlots; ++i) {
-        full(i).init(1);
-        empty(i).init(4 * kConsumers);  // a warp each
-      }
-      rows().init(1);
-      publish_barriers();
-    }
-    __syncthreads();
-  }
-  static DEVICE void load_rows(const TensorMap& first, const TensorMap& second, const Head& head, int token) {
-    rows().arrive_and_expect(2 * kBoxes * kRowBox);
-    load_tokens<kHead>(shared_address(shared()), first, rows(), head, token, kRows);
-    load_tokens<kHead>(shared_address(shared()) + kBoxes * kRowBox, second, rows(), head, token, kRows);
-  }
-  static DEVICE void release(int slot) {
-    if (threadIdx.x % 32 == 0) empty(slot).arrive();
-  }
-
-  /// s = 64 rows times a tile, of the first or second tensor of rows.
-  static DEVICE void multiply_rows(float (&s)[kTile / 2], int consumer, int tensor, int slot) {
-    begin_products();
-    multiply_tokens<kHead, kTile>(
-        s, operand(shared_address(shared()) + tensor * kBoxes * kRowBox + consumer * 64 * kRowBytes), kRowBox,
-        operand(slot_address(slot)));
-    commit_products();
-  }
-  static DEVICE void add_tile(float (&sums)[kHead / 2], const u32 (&p)[kTile / 16][4], int slot) {
-    begin_products();
-    add_product<kHead, kTile>(sums, p, operand(slot_address(slot), kTileBox), 1);
-    commit_products();
-  }
-};
 
 /// Of the gradient of a score: what dp = dout v' is multiplied with, without dropout.
 DEVICE float factor_of_dp(const AttentionShape& s, const Scalars& scalars) {
@@ -95,28 +36,20 @@ DEVICE float factor_of_dp(const AttentionShape& s, const Scalars& scalars) {
 }
 
 template <class Element, int kHead, int kConsumers, int kKeys, int kSlots, bool kBias>
-struct AttentionQueryGradient : GradientBlock<kHead, kConsumers, kKeys, kSlots, 0> {
-  static constexpr int kThreads = 128 * (1 + kConsumers), kResident = 1;
+struct AttentionQueryGradient : AttentionBlock<kHead, kConsumers, kKeys, kSlots, 2> {
+  static constexpr int kResident = 1;
   using Arguments = GradientArguments;
 
  private:
-  using Block = GradientBlock<kHead, kConsumers, kKeys, kSlots, 0>;
-  static constexpr int kRows = Block::kRows;
-  static constexpr int kEnd = 1;  // number of a barrier
+  using Block = AttentionBlock<kHead, kConsumers, kKeys, kSlots, 2>;
+  using Place = QueryPlace<Block::kRows, kKeys>;
 
-  using Place = QueryPlace<kRows, kKeys>;
-
-  static DEVICE void produce(const Arguments& a, const Place& p) {
-    Block::load_rows(a.q, a.dout, p.head, p.first);
-    RingPosition<kSlots> at;
+  static DEVICE void produce(const Arguments& a, int work, RingPosition<kSlots>& at) {
+    const Place p(a.shape, work);
+    Block::load_rows(0, a.q, p.head, p.first);
+    Block::load_rows(1, a.dout, p.head, p.first);
     NO_UNROLL
-    for (int i = 0; i < 2 * p.tiles; ++i) {  // keys and values in turn
-      Block::empty(at.slot).wait(at.parity ^ 1);
-      Block::full(at.slot).arrive_and_expect(Block::kSlotBytes);
-      load_tokens<kHead>(Block::slot_address(at.slot), i % 2 ? a.v : a.k, Block::full(at.slot), p.head, i / 2 * kKeys,
-                         kKeys);
-      at.advance();
-    }
+    for (int i = 0; i < 2 * p.tiles; ++i) Block::load_tile(at, i % 2 ? a.v : a.k, p.head, i / 2 * kKeys);
   }
 
   /// Of the thread's two rows. Four lanes share rows; the first stores them.
@@ -130,8 +63,9 @@ struct AttentionQueryGradient : GradientBlock<kHead, kConsumers, kKeys, kSlots, 
       const u16* const o = a.o + head.start(a.of_o) + row * a.of_o.token;
       const u16* const dout = a.dout_data + head.start(a.of_dout) + row * a.of_dout.token;
       float sum = 0;
-      NO_UNROLL
-      for (int e = 8 * (threadIdx.x % 4); inside && e < s.head_size; e += 32) {
+      UNROLL
+      for (int e = 8 * (threadIdx.x % 4); e < kHead; e += 32) {
+        if (!inside || e >= s.head_size) continue;
         const uint4 x = *reinterpret_cast<const uint4*>(o + e), y = *reinterpret_cast<const uint4*>(dout + e);
         const u32 of_o[4] = {x.x, x.y, x.z, x.w}, of_dout[4] = {y.x, y.y, y.z, y.w};
         UNROLL
@@ -153,8 +87,9 @@ struct AttentionQueryGradient : GradientBlock<kHead, kConsumers, kKeys, kSlots, 
     }
   }
 
-  static DEVICE void consume(const Arguments& a, const Place& p, int consumer) {
+  static DEVICE void consume(const Arguments& a, int work, int consumer, RingPosition<kSlots>& at) {
     const AttentionShape& shape = a.shape;
+    const Place p(shape, work);
     const int first = p.first + 64 * consumer, query = first + own_row();
     const Scaling<kBias> scaling(shape, *a.scalars);
     const float to_powers = scaling.to_powers(), of_dp = factor_of_dp(shape, *a.scalars);
@@ -167,8 +102,6 @@ struct AttentionQueryGradient : GradientBlock<kHead, kConsumers, kKeys, kSlots, 
     u32 gradients[kKeys / 16][4];
     UNROLL
     for (int i = 0; i < kHead / 2; ++i) dq[i] = 0;
-    Block::rows().wait(0);
-    RingPosition<kSlots> at;
     int before = 0;  // the slot of the keys of the tile before
     NO_UNROLL
     for (int i = 0; i < p.tiles; ++i) {
@@ -189,6 +122,7 @@ struct AttentionQueryGradient : GradientBlock<kHead, kConsumers, kKeys, kSlots, 
       for (int n = 0; n < kKeys / 2; ++n) s[n] = power_of_2(FMA(s[n], to_powers, terms[kShift][n / 2 % 2]));
       wait_for_products<0>();
       Block::release(of_values);
+      if (i + 1 == p.tiles) Block::release_rows();
       if (drops) {
         const u64 number = score_number(shape, p.head, query, key + own_column());
         UNROLL
@@ -208,75 +142,66 @@ struct AttentionQueryGradient : GradientBlock<kHead, kConsumers, kKeys, kSlots, 
       Block::add_tile(dq, gradients, of_keys);
     }
     wait_for_products<0>();
+    Block::release(before);
 
     const float factor = a.scalars->value[DESCALE_DS] * a.scalars->value[DESCALE_K], factors[2] = {factor, factor};
     u16* const to = a.dq + p.head.start(a.of_dq) + query * a.of_dq.token;
     const float largest_dq = store_sums<Element, kHead>(dq, to, a.of_dq.token, query, shape.queries, shape.head_size,
                                                         factors, a.scalars->value[SCALE_DQ]);
-    store_largest<kConsumers>(Block::parts(), kEnd, largest_dq, largest, a.magnitudes);
+    Block::keep_largest(largest_dq, largest);
   }
 
  public:
   static DEVICE void run(const Arguments& a) {
-    const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);  // the same for all threads of a warp
-    const Place p(a.shape);
-    Block::init();
-    if (warpgroup == 0) {
-      give_registers<kConsumers == 2 ? 24 : 32>();
-      if (threadIdx.x < 32 && elected()) produce(a, p);
-    } else {
-      take_registers<kConsumers == 2 ? 240 : 160>();
-      consume(a, p, warpgroup - 1);
-    }
+    RingPosition<kSlots> at;
+    Block::run(
+        a.taken, a.works, a.magnitudes, [&](int work) { produce(a, work, at); },
+        [&](int work, int consumer) { consume(a, work, consumer, at); });
   }
 };
 
 /// Scores are transposed: rows are keys, columns queries.
 template <class Element, int kHead, int kConsumers, int kQueries, int kSlots, bool kBias>
-struct AttentionKeyGradient : GradientBlock<kHead, kConsumers, kQueries, kSlots, kTerms * kQueries * 4> {
-  static constexpr int kThreads = 128 * (1 + kConsumers), kResident = 1;
+struct AttentionKeyGradient : AttentionBlock<kHead, kConsumers, kQueries, kSlots, 2, kTerms * kQueries * 4> {
+  static constexpr int kResident = 1;
   using Arguments = GradientArguments;
 
  private:
   static constexpr u32 kTermBytes = kQueries * sizeof(float);  // a term of a tile
-  using Block = GradientBlock<kHead, kConsumers, kQueries, kSlots, kTerms * kTermBytes>;
+  using Block = AttentionBlock<kHead, kConsumers, kQueries, kSlots, 2, kTerms * kTermBytes>;
   static constexpr int kRows = Block::kRows;
-  static constexpr int kEnd = 1;  // number of a barrier
 
-  /// Of a block: a head, its first key, the first query that sees it, and the number of tiles of queries.
+  /// Of a work: a head, its first key, the first query that sees it, and the number of tiles of queries.
   struct Place {
     Head head;
     int first, first_query, tiles;
 
-    DEVICE explicit Place(const AttentionShape& s) : head(0, 1) {
-      const int blocks = (s.keys + kRows - 1) / kRows;
-      head = Head(blockIdx.x / blocks, s.heads);
-      first = int(blockIdx.x % blocks) * kRows;
+    DEVICE Place(const AttentionShape& s, int work) : head(0, 1) {
+      const int works = (s.keys + kRows - 1) / kRows;
+      head = Head(work / works, s.heads);
+      first = work % works * kRows;
       first_query = s.causal ? first / kQueries * kQueries : 0;
       tiles = max(0, s.queries - first_query + kQueries - 1) / kQueries;
     }
   };
 
-  static DEVICE void produce(const Arguments& a, const Place& p) {
-    Block::load_rows(a.k, a.v, p.head, p.first);
-    RingPosition<kSlots> at;
+  static DEVICE void produce(const Arguments& a, int work, RingPosition<kSlots>& at) {
+    const Place p(a.shape, work);
+    Block::load_rows(0, a.k, p.head, p.first);
+    Block::load_rows(1, a.v, p.head, p.first);
     NO_UNROLL
-    for (int i = 0; i < 2 * p.tiles; ++i) {  // queries and gradients of results in turn
-      const int query = p.first_query + i / 2 * kQueries;
-      Barrier& full = Block::full(at.slot);
-      Block::empty(at.slot).wait(at.parity ^ 1);
-      full.arrive_and_expect(Block::kSlotBytes + (i % 2 ? 0 : kTerms * kTermBytes));
-      load_tokens<kHead>(Block::slot_address(at.slot), i % 2 ? a.dout : a.q, full, p.head, query, kQueries);
-      if (i % 2 == 0) {
-        for (int t = 0; t < kTerms; ++t)
-          load_bulk(Block::extra(at.slot) + t * kTermBytes, terms_of(a, p.head, t) + query, kTermBytes, full);
-      }
-      at.advance();
+    for (int i = 0; i < p.tiles; ++i) {
+      const int query = p.first_query + i * kQueries, slot = at.slot;
+      Block::load_tile(at, a.q, p.head, query, kTerms * kTermBytes);
+      for (int t = 0; t < kTerms; ++t)
+        load_bulk(Block::extra(slot) + t * kTermBytes, terms_of(a, p.head, t) + query, kTermBytes, Block::full(slot));
+      Block::load_tile(at, a.dout, p.head, query);
     }
   }
 
-  static DEVICE void consume(const Arguments& a, const Place& p, int consumer) {
+  static DEVICE void consume(const Arguments& a, int work, int consumer, RingPosition<kSlots>& at) {
     const AttentionShape& shape = a.shape;
+    const Place p(shape, work);
     const int first = p.first + 64 * consumer, key = first + own_row();
     const Scaling<kBias> scaling(shape, *a.scalars);
     const bool drops = a.scalars->drops;
@@ -287,8 +212,7 @@ struct AttentionKeyGradient : GradientBlock<kHead, kConsumers, kQueries, kSlots,
     u32 weights[kQueries / 16][4], gradients[kQueries / 16][4];
     UNROLL
     for (int i = 0; i < kHead / 2; ++i) dk[i] = dv[i] = 0;
-    Block::rows().wait(0);
-    RingPosition<kSlots> at;
+    if (p.tiles == 0) Block::release_rows();
     NO_UNROLL
     for (int i = 0; i < p.tiles; ++i) {
       const int of_queries = at.slot, query = p.first_query + i * kQueries, own_query = query + own_column();
@@ -301,16 +225,19 @@ struct AttentionKeyGradient : GradientBlock<kHead, kConsumers, kQueries, kSlots,
       Block::full(of_queries).wait(at.parity);
       Block::multiply_rows(s, consumer, 0, of_queries);
       at.advance();
+      if constexpr (kBias) {  // before the next product needs registers
+        wait_for_products<0>();
+        scaling.apply(s);
+        add_bias(s, a.bias + p.head.start(a.of_bias) + own_query * a.of_bias.token + key, 1, a.of_bias.token,
+                 shape.keys - key, shape.queries - own_query);
+      }
       const int of_douts = at.slot;
       Block::full(of_douts).wait(at.parity);
       Block::multiply_rows(dp, consumer, 1, of_douts);
       at.advance();
       wait_for_products<1>();
 
-      scaling.apply(s);
-      if constexpr (kBias)
-        add_bias(s, a.bias + p.head.start(a.of_bias) + own_query * a.of_bias.token + key, 1, a.of_bias.token,
-                 shape.keys - key, shape.queries - own_query);
+      if constexpr (!kBias) scaling.apply(s);
       if (shape.causal && query < first + 63) {
         UNROLL
         for (int half = 0; half < 2; ++half) hide_columns_before(s, half, key + 8 * half - own_query);
@@ -346,6 +273,7 @@ struct AttentionKeyGradient : GradientBlock<kHead, kConsumers, kQueries, kSlots,
       }
       Block::add_tile(dv, weights, of_douts);
       wait_for_products<1>();
+      if (i + 1 == p.tiles) Block::release_rows();
       if (drops) {
         UNROLL
         for (int n = 0; n < kQueries / 2; ++n) dp[n] *= kept[n / 32] >> n % 32 & 1 ? a.scalars->dropout.kept : 0.0f;
@@ -379,7 +307,7 @@ struct AttentionKeyGradient : GradientBlock<kHead, kConsumers, kQueries, kSlots,
     const float largest_dv =
         store_sums<Element, kHead>(dv, a.dv + p.head.start(a.of_dv) + key * a.of_dv.token, a.of_dv.token, key,
                                    shape.keys, shape.head_size, v_factors, scalars.value[SCALE_DV]);
-    store_largest<kConsumers>(Block::parts(), kEnd, largest_dk, largest_dv, a.magnitudes);
+    Block::keep_largest(largest_dk, largest_dv);
   }
 
   /// The first columns of a row, `hidden` from the thread's own first one on, are not seen.
@@ -391,16 +319,10 @@ struct AttentionKeyGradient : GradientBlock<kHead, kConsumers, kQueries, kSlots,
 
  public:
   static DEVICE void run(const Arguments& a) {
-    const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);  // the same for all threads of a warp
-    const Place p(a.shape);
-    Block::init();
-    if (warpgroup == 0) {
-      give_registers<kConsumers == 2 ? 24 : 32>();
-      if (threadIdx.x < 32 && elected()) produce(a, p);
-    } else {
-      take_registers<kConsumers == 2 ? 240 : 160>();
-      consume(a, p, warpgroup - 1);
-    }
+    RingPosition<kSlots> at;
+    Block::run(
+        a.taken, a.works, a.magnitudes, [&](int work) { produce(a, work, at); },
+        [&](int work, int consumer) { consume(a, work, consumer, at); });
   }
 };
 

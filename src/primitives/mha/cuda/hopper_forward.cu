@@ -1,4 +1,4 @@
-// Attention on sm90: a block has 64 queries of a head per consumer warpgroup. A producer thread loads the queries and
+// Attention on sm90: a work is 64 queries of a head per consumer warpgroup. A producer thread loads the queries and
 // then tiles of keys and values in turn into a ring of slots. Consumers compute the scores of a tile (wgmma) while
 // values are still added to the result with the weights of the tile before; weights stay in registers.
 // SPDX-License-Identifier: MIT
@@ -9,8 +9,8 @@ namespace sm90 {
 /// kHead: the head size, rounded up to a multiple of 16. kPingPong: two consumers issue their products alternately, so
 /// that one computes weights while the other multiplies.
 template <class Element, int kHead, int kConsumers, int kKeys, int kSlots, bool kPingPong, bool kBias>
-struct AttentionForward {
-  static constexpr int kThreads = 128 * (1 + kConsumers), kResident = 1;
+struct AttentionForward : AttentionBlock<kHead, kConsumers, kKeys, kSlots, 1> {
+  static constexpr int kResident = 1;
 
   struct Arguments {
     TensorMap q, k, v;
@@ -20,53 +20,26 @@ struct AttentionForward {
     const float* bias;
     u16* o;
     float *m, *z_inv, *magnitudes;
+    u32* taken;
+    int works;
   };
 
  private:
-  static constexpr int kRows = 64 * kConsumers, kBoxes = kBoxesOf<kHead>;
-  static constexpr u32 kQueryBox = kRows * kRowBytes, kKeyBox = kKeys * kRowBytes;
-  static constexpr u32 kSlotBytes = kBoxes * kKeyBox;
-  static_assert(kKeys % 64 == 0 && kHead % 16 == 0 && (!kPingPong || kConsumers == 2));
-  enum Meeting { kTurn = 1, kEnd = 3 };  // numbers of barriers; the first has one per consumer
+  using Block = AttentionBlock<kHead, kConsumers, kKeys, kSlots, 1>;
+  using Place = QueryPlace<Block::kRows, kKeys>;
+  static_assert(!kPingPong || kConsumers > 1);
+  static constexpr int kTurn = Block::kLastBarrier + 1;  // number of a barrier for each consumer
 
-  // The queries, the ring, barriers, largest magnitudes of the warps.
-  static constexpr u32 kRingAt = kBoxes * kQueryBox;
-  static constexpr u32 kBarriersAt = kRingAt + kSlots * kSlotBytes;
-  static constexpr u32 kPartsAt = kBarriersAt + (2 * kSlots + 1) * 8;
-
- public:
-  static constexpr u32 kSharedBytes = kPartsAt + 4 * kConsumers * 8;
-
- private:
-  static DEVICE unsigned char* shared() {
-    extern __shared__ __align__(1024) unsigned char bytes[];
-    return bytes;
-  }
-  static DEVICE Barrier& barrier(int i) { return reinterpret_cast<Barrier*>(shared() + kBarriersAt)[i]; }
-  static DEVICE Barrier& full(int slot) { return barrier(slot); }
-  static DEVICE Barrier& empty(int slot) { return barrier(kSlots + slot); }
-  static DEVICE Barrier& queries() { return barrier(2 * kSlots); }
-  static DEVICE u32 slot_address(int slot) { return shared_address(shared()) + kRingAt + slot * kSlotBytes; }
-
-  using Place = QueryPlace<kRows, kKeys>;
-
-  static DEVICE void produce(const Arguments& a, const Place& p) {
-    queries().arrive_and_expect(kBoxes * kQueryBox);
-    load_tokens<kHead>(shared_address(shared()), a.q, queries(), p.head, p.first, kRows);
-    RingPosition<kSlots> at;
-    const auto load = [&](const TensorMap& map, int tile) {
-      empty(at.slot).wait(at.parity ^ 1);
-      full(at.slot).arrive_and_expect(kSlotBytes);
-      load_tokens<kHead>(slot_address(at.slot), map, full(at.slot), p.head, tile * kKeys, kKeys);
-      at.advance();
-    };
-    load(a.k, 0);
+  static DEVICE void produce(const Arguments& a, int work, RingPosition<kSlots>& at) {
+    const Place p(a.shape, work);
+    Block::load_rows(0, a.q, p.head, p.first);
+    Block::load_tile(at, a.k, p.head, 0);
     NO_UNROLL
     for (int i = 1; i < p.tiles; ++i) {
-      load(a.k, i);
-      load(a.v, i - 1);
+      Block::load_tile(at, a.k, p.head, i * kKeys);
+      Block::load_tile(at, a.v, p.head, (i - 1) * kKeys);
     }
-    load(a.v, p.tiles - 1);
+    Block::load_tile(at, a.v, p.head, (p.tiles - 1) * kKeys);
   }
 
   /// What a consumer knows of its rows.
@@ -127,25 +100,16 @@ struct AttentionForward {
     }
   };
 
-  static DEVICE void release(int slot) {
-    if (threadIdx.x % 32 == 0) empty(slot).arrive();
-  }
-
-  static DEVICE void consume(const Arguments& a, const Place& p, int consumer) {
-    const u64 q = operand(shared_address(shared()) + consumer * 64 * kRowBytes),
-              ring = operand(slot_address(0), kKeyBox);
-    const auto of_slot = [&](int slot) { return ring + slot * (kSlotBytes / 16); };
-    RingPosition<kSlots> at;
+  static DEVICE void consume(const Arguments& a, int work, int consumer, RingPosition<kSlots>& at) {
+    const Place p(a.shape, work);
     Rows rows(a, p, consumer);
     float s[kKeys / 2], o[kHead / 2];
     u32 weights[kKeys / 16][4];
-    queries().wait(0);
-    full(0).wait(0);
-    begin_products();
-    multiply_tokens<kHead, kKeys>(s, q, kQueryBox, of_slot(0));
-    commit_products();
+    Block::full(at.slot).wait(at.parity);
+    Block::multiply_rows(s, consumer, 0, at.slot);
     wait_for_products<0>();
-    release(0);
+    Block::release(at.slot);
+    if (p.tiles == 1) Block::release_rows();
     at.advance();
     rows.weigh(s, 0);
     rows.drop(s, 0);
@@ -153,34 +117,31 @@ struct AttentionForward {
     NO_UNROLL
     for (int i = 1; i < p.tiles; ++i) {
       const int of_keys = at.slot;
-      full(of_keys).wait(at.parity);
+      Block::full(of_keys).wait(at.parity);
       at.advance();
       const int of_values = at.slot;
       if (kPingPong && i + consumer > 1) meet(kTurn + consumer, 256);
-      begin_products();
-      multiply_tokens<kHead, kKeys>(s, q, kQueryBox, of_slot(of_keys));
-      commit_products();
-      full(of_values).wait(at.parity);
+      Block::multiply_rows(s, consumer, 0, of_keys);
+      Block::full(of_values).wait(at.parity);
       at.advance();
-      begin_products();
-      add_product<kHead, kKeys>(o, weights, of_slot(of_values), i > 1);
-      commit_products();
-      if (kPingPong && i + consumer < p.tiles) signal(kTurn + 1 - consumer, 256);
+      Block::add_tile(o, weights, of_values, i > 1);
+      if (kPingPong && (consumer + 1 < kConsumers || i + 1 < p.tiles)) signal(kTurn + (consumer + 1) % kConsumers, 256);
       wait_for_products<1>();
-      release(of_keys);
+      Block::release(of_keys);
+      if (i + 1 == p.tiles) Block::release_rows();
       rows.weigh(s, i * kKeys);
       wait_for_products<0>();
-      release(of_values);
+      Block::release(of_values);
       rows.drop(s, i * kKeys);
       UNROLL
       for (int n = 0; n < kHead / 2; ++n) o[n] *= rows.rescale[n / 2 % 2];
       pack<Element, kKeys>(weights, s);
     }
-    full(at.slot).wait(at.parity);
-    begin_products();
-    add_product<kHead, kKeys>(o, weights, of_slot(at.slot), p.tiles > 1);
-    commit_products();
+    Block::full(at.slot).wait(at.parity);
+    Block::add_tile(o, weights, at.slot, p.tiles > 1);
     wait_for_products<0>();
+    Block::release(at.slot);
+    at.advance();
     store(a, p, rows, o);
   }
 
@@ -205,29 +166,15 @@ struct AttentionForward {
     u16* const to = a.o + p.head.start(a.of_o) + rows.query * a.of_o.token;
     const float largest_o = store_sums<Element, kHead>(o, to, a.of_o.token, rows.query, a.shape.queries,
                                                        a.shape.head_size, factor, scalars.value[SCALE_O]);
-    store_largest<kConsumers>(shared_address(shared()) + kPartsAt, kEnd, largest_s, largest_o, a.magnitudes);
+    Block::keep_largest(largest_s, largest_o);
   }
 
  public:
   static DEVICE void run(const Arguments& a) {
-    const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);  // the same for all threads of a warp
-    const Place p(a.shape);
-    if (threadIdx.x == 0) {
-      for (int i = 0; i < kSlots; ++i) {
-        full(i).init(1);
-        empty(i).init(4 * kConsumers);  // a warp each
-      }
-      queries().init(1);
-      publish_barriers();
-    }
-    __syncthreads();
-    if (warpgroup == 0) {
-      give_registers<kConsumers == 2 ? 24 : 32>();
-      if (threadIdx.x < 32 && elected()) produce(a, p);
-    } else {
-      take_registers<kConsumers == 2 ? 240 : 160>();
-      consume(a, p, warpgroup - 1);
-    }
+    RingPosition<kSlots> at;
+    Block::run(
+        a.taken, a.works, a.magnitudes, [&](int work) { produce(a, work, at); },
+        [&](int work, int consumer) { consume(a, work, consumer, at); });
   }
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "primitives/mha/gpu/call.h"
 
+#include <cstddef>
+
 #include "base/math.h"
 #include "kernels/gpu/portable/attention_scalars.h"
 
@@ -32,6 +34,12 @@ std::size_t workspace_size(const Problem& p) {
 
 Buffer Call::scalars() const {
   return {a_.workspace, (kAlignment - reinterpret_cast<std::uintptr_t>(a_.workspace) % kAlignment) % kAlignment};
+}
+
+Buffer Call::taken(int kernel) const {
+  Buffer counter = scalars();
+  counter.offset += offsetof(kernels::Scalars, taken) + static_cast<std::size_t>(kernel) * sizeof(kernels::u32);
+  return counter;
 }
 
 Buffer Call::part(std::int64_t floats) const {

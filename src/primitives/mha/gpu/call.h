@@ -29,6 +29,8 @@ class Call {
 
   /// From the first address of the workspace on that is a multiple of 16.
   Buffer scalars() const;
+  /// The counter of works of the first or second kernel, 0 behind collect().
+  Buffer taken(int kernel) const;
   /// Behind so many floats.
   Buffer part(std::int64_t floats) const;
   /// The workspace instead of null, which not every driver accepts.

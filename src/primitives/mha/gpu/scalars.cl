@@ -58,6 +58,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
     GLOBAL const float* const scalars[SCALARS] = {s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12};
     for (int i = 0; i < SCALARS; ++i) out->value[i] = (given >> i & 1) != 0 ? scalars[i][0] : 1;
     out->drops = drops;
+    out->taken[0] = out->taken[1] = 0;
     if (drops) {
       const float p = probability[0];
       u64 low = 0, high = (u64)1 << 32;

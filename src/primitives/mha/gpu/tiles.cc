@@ -151,7 +151,7 @@ class GpuTiles final : public GpuSolver<Problem> {
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
     constexpr double kLaunchUs = 9;
-    const double share_of_peak = by_matrix_units_ ? p.forward() ? 5 : 3 : 0.3;  // of fp32
+    const double share_of_peak = by_matrix_units_ ? p.forward() ? 1.4 : 1.1 : 0.3;  // of fp32
     return kLaunchUs + p.work() * 1.4 / (std::max(d.fp32_gflops, 1.0) * 1e3 * share_of_peak);
   }
 
