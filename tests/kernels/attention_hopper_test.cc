@@ -43,13 +43,15 @@ void add_forward(Programs& to) {
       program<sm90::AttentionForward<Element, kHead, kConsumers, kKeys, kSlots, kPingPong, kBias>>(kKeys);
 }
 
-template <class Element, int kHead, int kKeys, int kKeySlots, int kQueries, int kQuerySlots, bool kBias>
+template <class Element, int kHead, int kTokens, int kSlots, bool kBias>
 void add_backward(Programs& to) {
-  const char* const element = std::is_same_v<Element, sm90::Half> ? "sm90::Half" : "sm90::Bfloat16";
-  to[fmt::format("sm90::AttentionQueryGradient<{}, {}, 2, {}, {}, {}>", element, kHead, kKeys, kKeySlots, kBias)] =
-      program<sm90::AttentionQueryGradient<Element, kHead, 2, kKeys, kKeySlots, kBias>>(kKeys);
-  to[fmt::format("sm90::AttentionKeyGradient<{}, {}, 2, {}, {}, {}>", element, kHead, kQueries, kQuerySlots, kBias)] =
-      program<sm90::AttentionKeyGradient<Element, kHead, 2, kQueries, kQuerySlots, kBias>>(kQueries);
+  const std::string arguments =
+      fmt::format("<{}, {}, 2, {}, {}, {}>", std::is_same_v<Element, sm90::Half> ? "sm90::Half" : "sm90::Bfloat16",
+                  kHead, kTokens, kSlots, kBias);
+  to["sm90::AttentionQueryGradient" + arguments] =
+      program<sm90::AttentionQueryGradient<Element, kHead, 2, kTokens, kSlots, kBias>>(kTokens);
+  to["sm90::AttentionKeyGradient" + arguments] =
+      program<sm90::AttentionKeyGradient<Element, kHead, 2, kTokens, kSlots, kBias>>(kTokens);
 }
 
 const Programs& programs() {
@@ -59,10 +61,10 @@ const Programs& programs() {
     add_forward<sm90::Bfloat16, 80, 2, 128, 4, true, true>(all);
     add_forward<sm90::Half, 64, 3, 128, 6, false, false>(all);
     add_forward<sm90::Bfloat16, 32, 3, 128, 6, false, true>(all);
-    add_backward<sm90::Half, 128, 64, 8, 64, 8, false>(all);
-    add_backward<sm90::Bfloat16, 80, 64, 8, 64, 8, true>(all);
-    add_backward<sm90::Half, 64, 128, 6, 128, 6, false>(all);
-    add_backward<sm90::Bfloat16, 32, 128, 6, 64, 8, true>(all);
+    add_backward<sm90::Half, 128, 64, 8, false>(all);
+    add_backward<sm90::Bfloat16, 80, 64, 8, true>(all);
+    add_backward<sm90::Half, 64, 128, 6, false>(all);
+    add_backward<sm90::Bfloat16, 32, 128, 6, true>(all);
     return all;
   }();
   return kPrograms;

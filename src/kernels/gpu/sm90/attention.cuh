@@ -243,10 +243,10 @@ struct Scaling {
 template <int kSums>
 DEVICE void add_bias(float (&s)[kSums], const float* from, i64 row_step, i64 column_step, int rows, int columns) {
   UNROLL
-  for (int half = 0; half < 2; ++half) UNROLL
-  for (int i = 0; i < kSums / 2; ++i) {
-    const int n = i / 2 * 8 + i % 2;
-    if (8 * half < rows && n < columns) s[i / 2 * 4 + 2 * half + i % 2] += from[8 * half * row_step + n * column_step];
+  for (int i = 0; i < kSums; ++i) {
+    const int n = i / 4 * 8 + i % 2, row = i / 2 % 2 * 8;
+    if (row < rows && n < columns) s[i] += from[row * row_step + i % 2 * column_step];
+    if (i % 4 == 3) from += 8 * column_step;
   }
 }
 

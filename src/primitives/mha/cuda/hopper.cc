@@ -122,12 +122,10 @@ class Hopper final : public GpuSolver<Problem> {
                          fmt::format("{}, {}, {}, {}", tile.consumers, tile.keys, tile.slots, tile.ping_pong)));
     } else {
       constexpr const char* kSource = "primitives/mha/cuda/hopper_backward.cu";
-      const auto tile_text = [](const BackwardTile& t) {
-        return fmt::format("{}, {}, {}", BackwardTile::kConsumers, t.tokens, t.slots);
-      };
-      const BackwardTile of_keys = query_gradient_tile(p), of_queries = key_gradient_tile(p);
-      all.push_back(spec(p, kSource, "AttentionQueryGradient", of_keys.tokens, tile_text(of_keys)));
-      all.push_back(spec(p, kSource, "AttentionKeyGradient", of_queries.tokens, tile_text(of_queries)));
+      const BackwardTile tile = backward_tile(p);
+      const std::string text = fmt::format("{}, {}, {}", BackwardTile::kConsumers, tile.tokens, tile.slots);
+      for (const char* kernel : {"AttentionQueryGradient", "AttentionKeyGradient"})
+        all.push_back(spec(p, kSource, kernel, tile.tokens, text));
     }
     return all;
   }
@@ -186,24 +184,24 @@ class Hopper final : public GpuSolver<Problem> {
   }
 
   static Invoker assemble_backward(const DeviceInfo& d, const Problem& p, const Kernels& built) {
-    constexpr int kRows = BackwardTile::kRows;
-    const BackwardTile of_keys = query_gradient_tile(p), of_queries = key_gradient_tile(p);
+    constexpr int kRows = BackwardTile::kRows, kTermBytes = 16;  // of a query
+    const BackwardTile tile = backward_tile(p);
     const std::int64_t q_works = gpu::blocks_of(p.queries(), kRows, p), k_works = gpu::blocks_of(p.keys(), kRows, p);
     const std::int64_t q_blocks = std::min<std::int64_t>(q_works, d.units),
                        k_blocks = std::min<std::int64_t>(k_works, d.units);
     Launch q_shape = launch_shape(128 * (1 + BackwardTile::kConsumers), q_blocks), k_shape = q_shape;
     k_shape.blocks[0] = static_cast<std::uint32_t>(k_blocks);
-    q_shape.shared_bytes = shared_bytes(p, 2, kRows, of_keys.tokens, of_keys.slots, 0);
-    k_shape.shared_bytes = shared_bytes(p, 2, kRows, of_queries.tokens, of_queries.slots, of_queries.tokens * 12);
+    q_shape.shared_bytes = shared_bytes(p, 2, kRows, tile.tokens, tile.slots, 0);
+    k_shape.shared_bytes = shared_bytes(p, 2, kRows, tile.tokens, tile.slots, tile.tokens * kTermBytes);
     const TensorMapSpec q = map_of(p.q, kRows), dout = map_of(p.dout, kRows);
-    const TensorMapSpec k_tile = map_of(p.k, of_keys.tokens), v_tile = map_of(p.v, of_keys.tokens);
+    const TensorMapSpec k_tile = map_of(p.k, tile.tokens), v_tile = map_of(p.v, tile.tokens);
     const TensorMapSpec k = map_of(p.k, kRows), v = map_of(p.v, kRows);
-    const TensorMapSpec q_tile = map_of(p.q, of_queries.tokens), dout_tile = map_of(p.dout, of_queries.tokens);
+    const TensorMapSpec q_tile = map_of(p.q, tile.tokens), dout_tile = map_of(p.dout, tile.tokens);
     return [=](Stream& stream, const Args& a) {
       const gpu::Call call(stream, built, a);
       call.collect();
       const std::int64_t rows = gpu::padded_rows(p);
-      const Buffer of_q = call.part(3 * rows), of_k = call.part(3 * rows + 2 * q_blocks);
+      const Buffer of_q = call.part(4 * rows), of_k = call.part(4 * rows + 2 * q_blocks);
       BackwardArguments arguments{stream.tensor_map(q, a.q),
                                   stream.tensor_map(k_tile, a.k),
                                   stream.tensor_map(v_tile, a.v),
@@ -248,12 +246,8 @@ class Hopper final : public GpuSolver<Problem> {
   static ForwardTile forward_tile(const Problem& p) {
     return head_of(p) > kBox ? ForwardTile{2, 128, 4, true} : ForwardTile{3, 128, 6, false};
   }
-  static BackwardTile query_gradient_tile(const Problem& p) {
+  static BackwardTile backward_tile(const Problem& p) {
     return head_of(p) > kBox ? BackwardTile{64, 8} : BackwardTile{128, 6};
-  }
-  /// A bias needs registers.
-  static BackwardTile key_gradient_tile(const Problem& p) {
-    return head_of(p) > kBox || p.has_bias() ? BackwardTile{64, 8} : BackwardTile{128, 6};
   }
   static kernels::AttentionStrides bias_strides(const Problem& p) {
     return p.has_bias() ? strides_of(p.bias) : kernels::AttentionStrides{};

@@ -8,9 +8,9 @@
 
 namespace sm90 {
 
-/// What the second pass needs of a query: weights are factor * 2^(scores as powers of 2 + shift), the gradients of
-/// scores 2^(...) * (factor * factor_of_dp() * dp + minus).
-enum Term { kShift, kFactor, kMinus, kTerms };
+/// What the second pass needs of a query: a rounded weight is kWeight * 2^(score as a power of 2 + kShift), the rounded
+/// gradient of the score the power * (kFactor * dp + kMinus).
+enum Term { kShift, kWeight, kFactor, kMinus, kTerms };
 
 struct GradientArguments {
   TensorMap q, k, v, dout;
@@ -30,11 +30,6 @@ DEVICE float* terms_of(const GradientArguments& a, const Head& head, int term) {
   return a.terms + (i64(head.number) * kTerms + term) * a.term_rows;
 }
 
-/// Of the gradient of a score: what dp = dout v' is multiplied with, without dropout.
-DEVICE float factor_of_dp(const AttentionShape& s, const Scalars& scalars) {
-  return s.scale * scalars.value[DESCALE_DO] * scalars.value[DESCALE_V];
-}
-
 template <class Element, int kHead, int kConsumers, int kKeys, int kSlots, bool kBias>
 struct AttentionQueryGradient : AttentionBlock<kHead, kConsumers, kKeys, kSlots, 2> {
   static constexpr int kResident = 1;
@@ -52,8 +47,17 @@ struct AttentionQueryGradient : AttentionBlock<kHead, kConsumers, kKeys, kSlots,
     for (int i = 0; i < 2 * p.tiles; ++i) Block::load_tile(at, i % 2 ? a.v : a.k, p.head, i / 2 * kKeys);
   }
 
-  /// Of the thread's two rows. Four lanes share rows; the first stores them.
-  static DEVICE void make_terms(const Arguments& a, const Head& head, int query, float (&terms)[kTerms][2]) {
+  /// What a thread needs of its two rows: the gradient of a score is 2^(score as a power of 2 + shift) * (of_dp * dp +
+  /// minus).
+  struct Terms {
+    float shift[2], of_dp[2], minus[2];
+  };
+
+  /// Makes the terms of the thread's rows, and those of the other pass. Four lanes share rows; the first stores them.
+  static DEVICE void make_terms(const Arguments& a, const Head& head, int query, Terms& terms) {
+    const float* const scalars = a.scalars->value;
+    const float scale_ds = scalars[SCALE_DS], of_dp = a.shape.scale * scalars[DESCALE_DO] * scalars[DESCALE_V];
+    const float of_weights = scalars[SCALE_S] * (a.scalars->drops ? a.scalars->dropout.kept : 1.0f);
     const AttentionShape& s = a.shape;
     const float of_delta = a.scalars->value[DESCALE_DO] * a.scalars->value[DESCALE_O];
     UNROLL
@@ -78,12 +82,14 @@ struct AttentionQueryGradient : AttentionBlock<kHead, kConsumers, kKeys, kSlots,
       // A query with this maximum sees nothing.
       const bool sees = m != minus_infinity();
       const float factor = sees ? a.z_inv[at] : 0.0f;
-      terms[kShift][half] = sees ? -m * kLog2E : m;
-      terms[kFactor][half] = factor;
-      terms[kMinus][half] = sees ? -sum * of_delta * s.scale * factor : 0.0f;
+      terms.shift[half] = sees ? -m * kLog2E : m;
+      terms.of_dp[half] = factor * of_dp;
+      terms.minus[half] = sees ? -sum * of_delta * s.scale * factor : 0.0f;
       if (threadIdx.x % 4 > 0) continue;
-      UNROLL
-      for (int i = 0; i < kTerms; ++i) terms_of(a, head, i)[row] = terms[i][half];
+      terms_of(a, head, kShift)[row] = terms.shift[half];
+      terms_of(a, head, kWeight)[row] = factor * of_weights;
+      terms_of(a, head, kFactor)[row] = terms.of_dp[half] * scale_ds;
+      terms_of(a, head, kMinus)[row] = terms.minus[half] * scale_ds;
     }
   }
 
@@ -92,12 +98,10 @@ struct AttentionQueryGradient : AttentionBlock<kHead, kConsumers, kKeys, kSlots,
     const Place p(shape, work);
     const int first = p.first + 64 * consumer, query = first + own_row();
     const Scaling<kBias> scaling(shape, *a.scalars);
-    const float to_powers = scaling.to_powers(), of_dp = factor_of_dp(shape, *a.scalars);
-    const float scale_ds = a.scalars->value[SCALE_DS];
+    const float to_powers = scaling.to_powers(), scale_ds = a.scalars->value[SCALE_DS];
     const bool drops = a.scalars->drops;
-    float terms[kTerms][2];
+    Terms terms;
     make_terms(a, p.head, query, terms);
-    const float of_rows[2] = {of_dp * terms[kFactor][0], of_dp * terms[kFactor][1]};
     float s[kKeys / 2], dp[kKeys / 2], dq[kHead / 2], largest = 0;
     u32 gradients[kKeys / 16][4];
     UNROLL
@@ -119,7 +123,7 @@ struct AttentionQueryGradient : AttentionBlock<kHead, kConsumers, kKeys, kSlots,
 
       make_scores(s, a, scaling, p.head, first, query, key);
       UNROLL
-      for (int n = 0; n < kKeys / 2; ++n) s[n] = power_of_2(FMA(s[n], to_powers, terms[kShift][n / 2 % 2]));
+      for (int n = 0; n < kKeys / 2; ++n) s[n] = power_of_2(FMA(s[n], to_powers, terms.shift[n / 2 % 2]));
       wait_for_products<0>();
       Block::release(of_values);
       if (i + 1 == p.tiles) Block::release_rows();
@@ -134,7 +138,7 @@ struct AttentionQueryGradient : AttentionBlock<kHead, kConsumers, kKeys, kSlots,
       }
       UNROLL
       for (int n = 0; n < kKeys / 2; ++n) {
-        s[n] *= FMA(dp[n], of_rows[n / 2 % 2], terms[kMinus][n / 2 % 2]);
+        s[n] *= FMA(dp[n], terms.of_dp[n / 2 % 2], terms.minus[n / 2 % 2]);
         largest = fmaxf(largest, fabsf(s[n]));
         s[n] *= scale_ds;
       }
@@ -193,6 +197,7 @@ struct AttentionKeyGradient : AttentionBlock<kHead, kConsumers, kQueries, kSlots
     for (int i = 0; i < p.tiles; ++i) {
       const int query = p.first_query + i * kQueries, slot = at.slot;
       Block::load_tile(at, a.q, p.head, query, kTerms * kTermBytes);
+      UNROLL
       for (int t = 0; t < kTerms; ++t)
         load_bulk(Block::extra(slot) + t * kTermBytes, terms_of(a, p.head, t) + query, kTermBytes, Block::full(slot));
       Block::load_tile(at, a.dout, p.head, query);
@@ -205,9 +210,7 @@ struct AttentionKeyGradient : AttentionBlock<kHead, kConsumers, kQueries, kSlots
     const int first = p.first + 64 * consumer, key = first + own_row();
     const Scaling<kBias> scaling(shape, *a.scalars);
     const bool drops = a.scalars->drops;
-    const float to_powers = scaling.to_powers(), scale_ds = a.scalars->value[SCALE_DS];
-    const float of_dp = factor_of_dp(shape, *a.scalars) * scale_ds;
-    const float of_weights = a.scalars->value[SCALE_S] * (drops ? a.scalars->dropout.kept : 1.0f);
+    const float to_powers = scaling.to_powers();
     float s[kQueries / 2], dp[kQueries / 2], dk[kHead / 2], dv[kHead / 2];
     u32 weights[kQueries / 16][4], gradients[kQueries / 16][4];
     UNROLL
@@ -227,7 +230,7 @@ struct AttentionKeyGradient : AttentionBlock<kHead, kConsumers, kQueries, kSlots
       at.advance();
       if constexpr (kBias) {  // before the next product needs registers
         wait_for_products<0>();
-        scaling.apply(s);
+        Scaling<true>(shape, *a.scalars).apply(s);
         add_bias(s, a.bias + p.head.start(a.of_bias) + own_query * a.of_bias.token + key, 1, a.of_bias.token,
                  shape.keys - key, shape.queries - own_query);
       }
@@ -258,11 +261,10 @@ struct AttentionKeyGradient : AttentionBlock<kHead, kConsumers, kQueries, kSlots
       }
       UNROLL
       for (int n = 0; n < kQueries / 8; ++n) {
-        const float2 factor = term(kFactor, n);
-        const float of_low = factor.x * of_weights, of_high = factor.y * of_weights;
+        const float2 weight = term(kWeight, n);
         UNROLL
         for (int h = 0; h < 2; ++h)
-          weights[n / 2][n % 2 * 2 + h] = Element::pack(s[4 * n + 2 * h] * of_low, s[4 * n + 2 * h + 1] * of_high);
+          weights[n / 2][n % 2 * 2 + h] = Element::pack(s[4 * n + 2 * h] * weight.x, s[4 * n + 2 * h + 1] * weight.y);
       }
       if (drops) {
         UNROLL
@@ -281,13 +283,11 @@ struct AttentionKeyGradient : AttentionBlock<kHead, kConsumers, kQueries, kSlots
       UNROLL
       for (int n = 0; n < kQueries / 8; ++n) {
         const float2 factor = term(kFactor, n), minus = term(kMinus, n);
-        const float of_low = factor.x * of_dp, of_high = factor.y * of_dp;
-        const float minus_low = minus.x * scale_ds, minus_high = minus.y * scale_ds;
         UNROLL
         for (int h = 0; h < 2; ++h) {
           const int low = 4 * n + 2 * h, high = low + 1;
-          s[low] *= FMA(dp[low], of_low, minus_low);
-          s[high] *= FMA(dp[high], of_high, minus_high);
+          s[low] *= FMA(dp[low], factor.x, minus.x);
+          s[high] *= FMA(dp[high], factor.y, minus.y);
         }
       }
       pack<Element, kQueries>(gradients, s);

@@ -28,7 +28,7 @@ std::int64_t padded_rows(const Problem& p) { return round_up(p.queries(), std::i
 std::size_t workspace_size(const Problem& p) {
   constexpr std::int64_t kRows = 64;
   std::int64_t floats = 2 * blocks_of(p.queries(), kRows, p);
-  if (!p.forward()) floats += 3 * padded_rows(p) + 2 * blocks_of(p.keys(), kRows, p);
+  if (!p.forward()) floats += 4 * padded_rows(p) + 2 * blocks_of(p.keys(), kRows, p);
   return kAlignment + kScalarBytes + static_cast<std::size_t>(floats) * sizeof(float);
 }
 

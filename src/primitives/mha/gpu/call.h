@@ -19,7 +19,7 @@ std::int64_t blocks_of(std::int64_t tokens, std::int64_t rows, const Problem&);
 /// The number of queries of all heads, each head's rounded up to a multiple of 128.
 std::int64_t padded_rows(const Problem&);
 
-/// Of the workspace: the scalars, backward three numbers for each query, of padded_rows(); two for each block of
+/// Of the workspace: the scalars, backward four numbers for each query, of padded_rows(); two for each block of
 /// 64 queries and, backward, of 64 keys. Equal for all solvers, so that any of them can take the place of another.
 std::size_t workspace_size(const Problem&);
 
