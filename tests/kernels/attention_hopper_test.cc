@@ -303,5 +303,23 @@ TEST_F(AttentionHopper, ComputesWhatTheCpuDoes) {
   check({kBf16, 2, 1, 20, 300, 24, Mask::kNone, true, true, 0.5f});
 }
 
+TEST_F(AttentionHopper, RefusesWhatItCannotLoad) {
+  const auto reason = [](DataType type, std::int64_t head, std::int64_t step) {
+    const std::int64_t sizes[] = {1, 2, 5, head}, strides[] = {10 * step, 5 * step, step, 1};
+    const TensorDesc t = make_tensor(type, sizes, strides);
+    const Problem p = forward_problem(t, t, t, t);
+    const ProblemBase& problem = p;
+    for (const SolverBase* s : solvers(p.direction, DeviceKind::kCuda))
+      if (std::string(s->info().name) == "MhaHopperFwd")
+        return s->is_applicable(usual_device("cuda-sm90"), problem).text();
+    return std::string("no solver");
+  };
+  EXPECT_EQ(reason(kHalf, 64, 64), Verdict{}.text());
+  EXPECT_EQ(reason(DataType::kFloat, 64, 64), "multiplies fp16 and bf16 only");
+  EXPECT_EQ(reason(kHalf, 12, 16), "head sizes that are no multiple of 8");
+  EXPECT_EQ(reason(kHalf, 64, 68), "tokens that do not start at multiples of 16 bytes");
+  EXPECT_NE(reason(kBf16, 136, 136).find("head size"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace polymio::mha
