@@ -5,7 +5,8 @@ On a CPU several calls in a row are timed, after a pause in which the other's th
 CUDA graphs. Ratio: PyTorch's time / ours. `copy`: the part of a copy's rate, on this device with these threads, at which
 the bytes that must move did move. `first`: milliseconds of the first call, programs compiled. Writes Markdown and CSV.
 
-Usage: primitives.py libMIOpen.so.1 [--device cpu|cuda] [--threads N] [--only PART] [--out TABLE.md]"""
+Usage: primitives.py libMIOpen.so.1 [--device cpu|cuda] [--threads N|all] [--onednn LIBRARY] [--only PART]
+                     [--out TABLE.md]"""
 # SPDX-License-Identifier: MIT
 import argparse
 import csv
@@ -138,16 +139,28 @@ def geomean(values):
 
 
 def table(rows):
-    lines = ["| primitive | type | layout | problems | ratio | worst | copy, 64 MiB and more |", "|---|---|---|---|---|---|---|"]
+    onednn = any(r["onednn_ratio"] > 0 for r in rows)
+    columns = ["primitive", "type", "layout", "problems", "ratio", "worst"] + ["oneDNN", "worst"] * onednn
+    lines = [f"| {' | '.join(columns)} | copy, 64 MiB and more |", "|---" * (len(columns) + 1) + "|"]
     for key in sorted({(r["name"], r["type"], r["layout"]) for r in rows}):
         part = [r for r in rows if (r["name"], r["type"], r["layout"]) == key]
         large = [r["copy"] for r in part if r["bytes"] >= 64 << 20]
-        lines.append(f"| {' | '.join(key)} | {len(part)} | {geomean(r['ratio'] for r in part):.2f} | "
-                     f"{min(r['ratio'] for r in part):.2f} | {f'{min(large):.2f}' if large else '-'} |")
+        ratios = [[r[name] for r in part if r[name] > 0] for name in ["ratio"] + ["onednn_ratio"] * onednn]
+        texts = [f"{geomean(r):.2f} | {min(r):.2f}" if r else "- | -" for r in ratios]
+        lines.append(f"| {' | '.join(key)} | {len(part)} | {' | '.join(texts)} | {f'{min(large):.2f}' if large else '-'} |")
     return "\n".join(lines)
 
 
-def measure(torch, op, lib, timer, options):
+def onednn_call(onednn, name, x):
+    """Nothing where oneDNN, or its version, has no such operation."""
+    try:
+        made = onednn.operation(name, x) if onednn else None
+    except (RuntimeError, AttributeError):
+        made = None
+    return [made[0]] if made else []
+
+
+def measure(torch, op, lib, timer, options, onednn=None):
     rows, rates, begin = [], {}, time.perf_counter()
     types = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
     for name, make, size, two in itertools.chain(problems(op), attentions() if options.device != "cpu" else ()):
@@ -168,7 +181,8 @@ def measure(torch, op, lib, timer, options):
                     if options.device != "cpu":
                         torch.cuda.synchronize()
                     first = 1e3 * (time.perf_counter() - start)
-                    ours, theirs = timer.microseconds([operation.ours, operation.theirs])
+                    ours, theirs, *other = timer.microseconds([operation.ours, operation.theirs,
+                                                               *onednn_call(onednn, name, x)])
                 except RuntimeError as error:
                     print(f"{label}: {str(error).splitlines()[0]}", flush=True)
                     continue
@@ -177,8 +191,11 @@ def measure(torch, op, lib, timer, options):
                     rates[bucket] = copy_rate(torch, timer, options.device, bucket)
                 rows.append({"name": name, "size": "x".join(map(str, size)), "type": type_, "layout": layout,
                              "bytes": operation.bytes, "us": ours, "theirs_us": theirs, "ratio": theirs / ours,
+                             "onednn_us": other[0] if other else math.nan,
+                             "onednn_ratio": other[0] / ours if other else math.nan,
                              "copy": operation.bytes / ours * 1e6 / rates[bucket], "first_ms": first})
-                print(f"{label}: {ours:.1f} us, PyTorch {theirs:.1f}, ratio {theirs / ours:.2f}, copy "
+                print(f"{label}: {ours:.1f} us, PyTorch {theirs:.1f}, ratio {theirs / ours:.2f}"
+                      f"{f', oneDNN {other[0]:.1f}, ratio {other[0] / ours:.2f}' if other else ''}, copy "
                       f"{rows[-1]['copy']:.2f}, first {first:.1f} ms", flush=True)
     return rows
 
@@ -187,7 +204,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("library")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
-    parser.add_argument("--threads", type=int, default=0, help="of both libraries on a CPU; 0: all cores")
+    parser.add_argument("--threads", type=lambda n: 0 if n == "all" else int(n), default=0,
+                        help="of every library on a CPU: a number, or all cores (the default)")
+    parser.add_argument("--onednn", help="libdnnl.so.3, a second baseline on a CPU")
     parser.add_argument("--types", default="fp32,bf16")
     parser.add_argument("--only", default="", help="parts of primitives' names, separated by commas")
     parser.add_argument("--seconds", type=float, default=math.inf, help="start no measurement after this time")
@@ -207,7 +226,11 @@ def main():
         torch.set_num_threads(options.threads)
     with torch.no_grad():
         if options.device == "cpu":
-            rows = measure(torch, op, op.Library(options.library), CpuTimer(torch), options)
+            onednn = None
+            if options.onednn:
+                import onednn_primitives
+                onednn = onednn_primitives.OneDnn(options.onednn)
+            rows = measure(torch, op, op.Library(options.library), CpuTimer(torch), options, onednn)
         else:
             stream = torch.cuda.Stream()
             with torch.cuda.stream(stream):
