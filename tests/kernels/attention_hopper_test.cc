@@ -93,7 +93,7 @@ class Device final : public ForwardingStream {
     };
     std::vector<Line> copy((p.argument_bytes + sizeof(Line) - 1) / sizeof(Line));
     std::memcpy(copy.data(), arguments[0].data, p.argument_bytes);
-    emulated::run_blocks(shape, {type, p.columns, false, false}, memory, [&, run = p.run] { run(copy.data()); });
+    emulated::run_blocks(shape, {type, type, p.columns, false, false}, memory, [&, run = p.run] { run(copy.data()); });
   }
 
   std::vector<emulated::Extent> memory;  // that tensor maps may reach

@@ -11,7 +11,8 @@ namespace polymio::kernels {
 namespace {
 
 /// `types`: of sums, a and b, as the instruction has them; `flags`: its last operands.
-std::string text(int columns, int depth, std::string_view types, const std::string& flags, bool a_in_registers = false) {
+std::string text(int columns, int depth, std::string_view types, const std::string& flags,
+                 bool a_in_registers = false) {
   const int count = columns / 2;
   const bool integers = types.starts_with("s32");
   std::vector<std::string> names, operands;
@@ -20,9 +21,8 @@ std::string text(int columns, int depth, std::string_view types, const std::stri
     operands.push_back(fmt::format("\"+{}\"(d[{}])", integers ? "r" : "f", i));
   }
   const int b = count + (a_in_registers ? 4 : 1);  // number of an operand
-  const std::string a = a_in_registers
-                            ? fmt::format("{{%{}, %{}, %{}, %{}}}", count, count + 1, count + 2, count + 3)
-                            : fmt::format("%{}", count);
+  const std::string a = a_in_registers ? fmt::format("{{%{}, %{}, %{}, %{}}}", count, count + 1, count + 2, count + 3)
+                                       : fmt::format("%{}", count);
   return fmt::format(
       "__device__ __forceinline__ void multiply({} (&d)[{}], {}, unsigned long long b, int accumulate) {{\n"
       "  asm volatile(\"{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{}, 0;\\n\"\n"

@@ -11,8 +11,8 @@ namespace polymio::kernels {
 /// `columns` is a multiple of 8, at most 256.
 std::string wgmma(int columns, const char* type, bool transpose_a, bool transpose_b);
 
-/// The same with a, 64 x 16, in registers, of "f16" or "bf16": multiply(float (&d)[columns / 2], const unsigned (&a)[4],
-/// b, accumulate). b is contiguous along columns.
+/// The same with a, 64 x 16, in registers, of "f16" or "bf16": multiply(float (&d)[columns / 2], const unsigned
+/// (&a)[4], b, accumulate). b is contiguous along columns.
 std::string wgmma_of_registers(int columns, const char* type);
 
 /// The same of operands of 8 bits, of depth 32, none transposed: "e4m3" or "e5m2" each with sums of fp32, or both "s8"
