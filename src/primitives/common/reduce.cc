@@ -21,6 +21,7 @@ constexpr std::int64_t kShortRow = 64;        // elements of rows that take long
 constexpr std::int64_t kCopied = 2048;        // elements of such a copy
 constexpr std::int64_t kLine = 64;            // bytes
 constexpr std::int64_t kLeastRun = 24;        // elements of runs that are reduced for many rows at once
+constexpr std::int64_t kMostRuns = 64;        // of such rows, whose values are merged run by run
 constexpr std::int64_t kRowsElements = 8192;  // of such rows, which the L1 cache keeps until the second pass
 constexpr std::int64_t kTermBytes = 1 << 16;  // of the terms of such rows
 constexpr std::int64_t kVectorRows = 16;      // rows whose lanes kernels merge together
@@ -171,10 +172,10 @@ class Reducer {
     const std::int64_t at = number % groups_in_width_ * group_;
     return {number / groups_in_width_ * width + at, std::min(group_, width - at)};
   }
-  /// Whether rows consist of long contiguous runs, or repeated elements of inputs.
+  /// Whether rows consist of a few long contiguous runs, or repeated elements of inputs.
   bool has_runs() const {
     const Loop::Dim& inner = loops_.reduced.inner();
-    if (inner.size < kLeastRun) return false;
+    if (inner.size < kLeastRun || length_ / inner.size > kMostRuns) return false;
     for (std::size_t o = 0; o < operands_.count; ++o)
       if (inner.strides[o] != 1 && (inner.strides[o] != 0 || o < operands_.outputs)) return false;
     return true;

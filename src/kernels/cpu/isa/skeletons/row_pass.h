@@ -13,6 +13,7 @@ struct RowPass {
   /// Row i has values[accumulator * pitch + i * step].
   static void apply(const void* job, const Run& run, const double* values, i64 pitch, i64 step) {
     Applied applied{functor<F, T>(job), values, pitch, step, {}};
+    applied.set(0);
     map_applied<T, Inputs, Outputs>(applied, run);
     finish_applied(applied.f);
   }
@@ -20,6 +21,9 @@ struct RowPass {
  private:
   struct Applied {
     void start_row(i64 row) {
+      if (step != 0) set(row);
+    }
+    void set(i64 row) {
       for (int k = 0; k < kCount; ++k) of_row[k] = broadcast(static_cast<T>(values[k * pitch + row * step]));
     }
     template <class... X>
