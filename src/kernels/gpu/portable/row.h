@@ -280,20 +280,23 @@ INLINE void apply_to_rows(const Operands* p, const Walk* w, const RowShape* s, c
   apply_part(p, w, s, f, &part, PREPARED(f, sum), unit, kept, 0);
 }
 
-// A kernel declares no local memory that it does not use: PoCL 5.0 ends the process on it.
-#define ROW_STAGE(name, local_memory, unit, stage, ...)                                                          \
+// A kernel declares no local memory that it does not use: PoCL 5.0 ends the process on it. NVIDIA's OpenCL has no
+// variadic macros: `locals` and `arguments` are macros of lists.
+#define ROW_STAGE(name, locals, unit, stage, arguments)                                                          \
   KERNEL THREADS_PER_BLOCK(THREADS)                                                                              \
       name(FIXED Walk w, OPERAND_PARAMETERS, const RowShape s, const Formula f, GLOBAL Accumulator* workspace) { \
-    local_memory;                                                                                                \
+    locals;                                                                                                      \
     const Operands p = OPERAND_VALUES;                                                                           \
     if (SPLITS_PLAIN && s.plain)                                                                                 \
-      stage(&p, &w, &s, &f, __VA_ARGS__, unit, 1);                                                               \
+      stage(&p, &w, &s, &f, arguments, unit, 1);                                                                 \
     else                                                                                                         \
-      stage(&p, &w, &s, &f, __VA_ARGS__, unit, SPLITS_PLAIN ? 0 : s.plain);                                      \
+      stage(&p, &w, &s, &f, arguments, unit, SPLITS_PLAIN ? 0 : s.plain);                                        \
   }
 #define SUMS SHARED Accumulator sums[THREADS]
-ROW_STAGE(partial_row_elements, SUMS, 1, run_partial_rows, workspace, sums)
-ROW_STAGE(partial_row_vectors, SUMS, VECTOR, run_partial_rows, workspace, sums)
-ROW_STAGE(apply_row_elements, , 1, apply_to_rows, workspace)
-ROW_STAGE(apply_row_vectors, , VECTOR, apply_to_rows, workspace)
+#define NO_SUMS
+#define TO_WORKSPACE workspace, sums
+ROW_STAGE(partial_row_elements, SUMS, 1, run_partial_rows, TO_WORKSPACE)
+ROW_STAGE(partial_row_vectors, SUMS, VECTOR, run_partial_rows, TO_WORKSPACE)
+ROW_STAGE(apply_row_elements, NO_SUMS, 1, apply_to_rows, workspace)
+ROW_STAGE(apply_row_vectors, NO_SUMS, VECTOR, apply_to_rows, workspace)
 #endif
