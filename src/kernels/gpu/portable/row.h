@@ -280,8 +280,7 @@ INLINE void apply_to_rows(const Operands* p, const Walk* w, const RowShape* s, c
   apply_part(p, w, s, f, &part, PREPARED(f, sum), unit, kept, 0);
 }
 
-// A kernel declares no local memory that it does not use: PoCL 5.0 ends the process on it. NVIDIA's OpenCL has no
-// variadic macros: `locals` and `arguments` are macros of lists.
+// Local memory that a kernel does not use ends the process with PoCL 5.0; NVIDIA's OpenCL has no variadic macros.
 #define ROW_STAGE(name, locals, unit, stage, arguments)                                                          \
   KERNEL THREADS_PER_BLOCK(THREADS)                                                                              \
       name(FIXED Walk w, OPERAND_PARAMETERS, const RowShape s, const Formula f, GLOBAL Accumulator* workspace) { \
@@ -293,10 +292,9 @@ INLINE void apply_to_rows(const Operands* p, const Walk* w, const RowShape* s, c
       stage(&p, &w, &s, &f, arguments, unit, SPLITS_PLAIN ? 0 : s.plain);                                        \
   }
 #define SUMS SHARED Accumulator sums[THREADS]
-#define NO_SUMS
 #define TO_WORKSPACE workspace, sums
 ROW_STAGE(partial_row_elements, SUMS, 1, run_partial_rows, TO_WORKSPACE)
 ROW_STAGE(partial_row_vectors, SUMS, VECTOR, run_partial_rows, TO_WORKSPACE)
-ROW_STAGE(apply_row_elements, NO_SUMS, 1, apply_to_rows, workspace)
-ROW_STAGE(apply_row_vectors, NO_SUMS, VECTOR, apply_to_rows, workspace)
+ROW_STAGE(apply_row_elements, (void)0, 1, apply_to_rows, workspace)
+ROW_STAGE(apply_row_vectors, (void)0, VECTOR, apply_to_rows, workspace)
 #endif
