@@ -183,7 +183,7 @@ TEST(Measure, CompilationAndChecksLeaveTimeForSamplesOnADevice) {
     bool first_run_counts() const override { return false; }
     double sample_us() const override { return 300; }
   } clock;
-  Script slow{clock, {200e3, 5e3, 400}}, fast{clock, {200e3, 1e3, 350}};
+  Script slow{clock, {250e3, 5e3, 400}}, fast{clock, {60e3, 1e3, 350}};
   const auto t = measure(clock, {slow.trial(), fast.trial()}, Budget{});
   EXPECT_DOUBLE_EQ(t[0].us, 400);
   EXPECT_DOUBLE_EQ(t[1].us, 350) << "the first sample is not the only one";
