@@ -304,9 +304,9 @@ class HopperSplit final : public SplitSolver {
     const double in = real(p.first_input().count() + p.w.count()), out = real(p.output().count());
     const double computed = real(slices.count) * clocks / (1e3 * kGhz);
     const double moved = (in * kParts * kPartBytes + out * kSize) / bytes_us;
+    const double overlapped = std::sqrt(std::sqrt(std::pow(computed, 4) + std::pow(moved, 4)));
     return kStartUs + real(slices.count) * kSliceUs + in * (kSize + kParts * kPartBytes) / bytes_us +
-           std::sqrt(std::hypot(computed * computed, moved * moved)) * (tile.apart ? kApart : 1) *
-               (tile.columns > 128 ? kWide : 1);
+           overlapped * (tile.apart ? kApart : 1) * (tile.columns > 128 ? kWide : 1);
   }
 
   TuneSpace tune_space(const DeviceInfo&, const Problem& p) const override {
