@@ -1,7 +1,6 @@
 // ConvHopperSplit: fp32 convolutions as accurate as fp32 arithmetic, on the matrix units of NVIDIA's sm90. Operands are
-// split into three parts of bf16, which add up to them; ConvProduct multiplies the six
-// pairs of parts that matter. The device decides: with operands that parts cannot represent it computes in fp32
-// instead.
+// split into three parts of bf16, which add up to them; ConvProduct multiplies the six pairs of parts that matter. The
+// device decides: with operands that parts cannot represent it computes in fp32 instead.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
@@ -13,6 +12,7 @@
 #include "kernels/gpu/wgmma.h"
 #include "primitives/convolution/cuda/hopper.h"
 #include "primitives/convolution/cuda/hopper_plan.h"
+#include "primitives/convolution/cuda/hopper_slices.h"
 #include "primitives/convolution/gpu/arguments.h"
 
 namespace polymio::convolution {
@@ -25,7 +25,6 @@ constexpr std::int64_t kParts = 3, kPartBytes = 2, kPairs = 6;
 constexpr std::int64_t kThreads = 384;                                        // as in hopper.cu
 constexpr std::int64_t kSplitThreads = 256, kSplitUnit = 8, kSplitTile = 64;  // as in split.cl
 constexpr std::int64_t kAlignment = 256;  // of parts in the workspace, which begins with a flag
-constexpr std::int64_t kMostBytes = 512 << 20;
 constexpr int kSize = sizeof(float);
 
 /// Channels first, and not also channels last.
@@ -68,7 +67,8 @@ struct Slices {
 
   explicit Slices(const Problem& p) {
     constexpr std::int64_t kPartialBytes = 64 << 20;  // of gradients of the weights
-    const std::int64_t left = kMostBytes - 2 * kAlignment - (is_weights(p) ? kPartialBytes : part_bytes(p.w.count()));
+    const std::int64_t left =
+        cuda::kMostCopiedBytes - 2 * kAlignment - (is_weights(p) ? kPartialBytes : part_bytes(p.w.count()));
     const std::int64_t most = std::min(p.n(), left / image_bytes(p, 1));
     if (most < 1) return;
     images = ceil_div(p.n(), ceil_div(p.n(), most));
