@@ -35,21 +35,6 @@ TensorDesc tensor(DataType type, std::vector<std::int64_t> lens, const std::vect
   return make_tensor(type, lens, strides);
 }
 
-/// Channels last, dense.
-TensorDesc channels_last(const TensorDesc& like, std::int64_t images, std::int64_t channels) {
-  std::vector<std::int64_t> lens(like.lens.begin(), like.lens.begin() + like.rank), strides(lens.size());
-  lens[0] = images;
-  lens[1] = channels;
-  std::int64_t step = channels;
-  strides[1] = 1;
-  for (std::size_t i = lens.size() - 1; i >= 2; --i) {
-    strides[i] = step;
-    step *= lens[i];
-  }
-  strides[0] = step;
-  return tensor(like.type, lens, strides);
-}
-
 /// The tensor's part of a copy's arguments; images, rows and columns of a dense tensor.
 void set_tensor(HopperOperand& o, const TensorDesc& t, bool one_row) {
   kernels::FoldShape& s = o.shape;
@@ -314,6 +299,20 @@ HopperPacking packing_of(const Problem& p) {
 }
 
 }  // namespace
+
+TensorDesc channels_last(const TensorDesc& like, std::int64_t images, std::int64_t channels) {
+  std::vector<std::int64_t> lens(like.lens.begin(), like.lens.begin() + like.rank), strides(lens.size());
+  lens[0] = images;
+  lens[1] = channels;
+  std::int64_t step = channels;
+  strides[1] = 1;
+  for (std::size_t i = lens.size() - 1; i >= 2; --i) {
+    strides[i] = step;
+    step *= lens[i];
+  }
+  strides[0] = step;
+  return tensor(like.type, lens, strides);
+}
 
 HopperPacking hopper_packing(const Problem& p) {
   HopperPacking plan = packing_of(p);

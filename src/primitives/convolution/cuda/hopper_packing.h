@@ -33,6 +33,9 @@ struct HopperPacking {
   std::int64_t bytes() const { return x.bytes + w.bytes + y.bytes; }
 };
 
+/// A dense tensor with channels last, and the type and the spatial sizes of another one.
+TensorDesc channels_last(const TensorDesc& like, std::int64_t images, std::int64_t channels);
+
 HopperPacking hopper_packing(const Problem&);
 
 /// Whether ConvHopper serves the problem on copies; no device is asked.

@@ -11,6 +11,7 @@
 #include "core/arithmetic.h"
 #include "kernels/gpu/wgmma.h"
 #include "primitives/convolution/cuda/hopper.h"
+#include "primitives/convolution/cuda/hopper_packing.h"
 #include "primitives/convolution/cuda/hopper_plan.h"
 #include "primitives/convolution/cuda/hopper_slices.h"
 #include "primitives/convolution/gpu/arguments.h"
@@ -30,23 +31,13 @@ constexpr int kSize = sizeof(float);
 /// Channels first, and not also channels last.
 bool is_planes(const TensorDesc& t) { return t.is_channels_first() && !t.is_channels_last(); }
 
-TensorDesc channels_last(TensorDesc t) {
-  std::int64_t step = t.strides[1] = 1;
-  for (int i = 1; i <= t.rank; ++i) {
-    const int d = i == 1 ? 1 : i == t.rank ? 0 : t.rank + 1 - i;
-    t.strides[static_cast<std::size_t>(d)] = step;
-    step *= t.lens[static_cast<std::size_t>(d)];
-  }
-  return t;
-}
-
 /// The problem of as many images whose operands are parts, packed with channels last.
 Problem of_parts(const Problem& p, std::int64_t images) {
   Problem q = p;
   q.x.lens[0] = q.y.lens[0] = images;
   for (TensorDesc* t : {&q.x, &q.w, &q.y}) {
     t->type = t->cast = DataType::kBFloat16;
-    if (t != &q.output()) *t = channels_last(*t);
+    if (t != &q.output()) *t = cuda::channels_last(*t, t->lens[0], t->lens[1]);
   }
   return q;
 }
