@@ -2,6 +2,7 @@
 #include "primitives/convolution/cuda/hopper_packing.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <vector>
@@ -35,6 +36,11 @@ TensorDesc tensor(DataType type, std::vector<std::int64_t> lens, const std::vect
   return make_tensor(type, lens, strides);
 }
 
+/// Elements of a channel of an image.
+std::int64_t plane_of(const TensorDesc& t) {
+  return std::accumulate(t.lens.begin() + 2, t.lens.begin() + t.rank, std::int64_t{1}, std::multiplies{});
+}
+
 /// The tensor's part of a copy's arguments; images, rows and columns of a dense tensor.
 void set_tensor(HopperOperand& o, const TensorDesc& t, bool one_row) {
   kernels::FoldShape& s = o.shape;
@@ -44,12 +50,10 @@ void set_tensor(HopperOperand& o, const TensorDesc& t, bool one_row) {
   s.channels = narrow(t.lens[1]);
   s.image = strides[0];
   s.channel = narrow(strides[1]);
-  s.column = last >= 2 ? narrow(strides[last]) : 0;
-  s.width = last >= 2 ? narrow(t.lens[last]) : 1;
+  s.column = narrow(strides[last]);
+  s.width = narrow(one_row ? plane_of(t) : t.lens[last]);
   s.height = 1;
-  if (one_row) {
-    for (std::size_t i = 2; i < last; ++i) s.width *= narrow(t.lens[i]);
-  } else if (last >= 3) {
+  if (!one_row && last >= 3) {
     s.row = narrow(strides[last - 1]);
     s.height = narrow(t.lens[last - 1]);
   }
@@ -72,13 +76,14 @@ void set_folded(HopperOperand& o, std::int64_t images, std::int64_t rows, std::i
 /// A dense copy with channels last, of `images` images with `channels` channels.
 HopperOperand whole_copy(const TensorDesc& t, std::int64_t images, std::int64_t channels) {
   HopperOperand o;
+  const std::int64_t plane = plane_of(t);
   set_tensor(o, t, true);
-  set_folded(o, images, 1, o.shape.width, channels);
+  set_folded(o, images, 1, plane, channels);
   o.shape.fold_h = o.shape.fold_w = 1;
   o.shape.fold_c = narrow(channels);
   o.planes = o.shape.column == 1 && o.shape.channel != 1;
-  o.unit = std::gcd(o.shape.columns, o.shape.channel);
-  if (o.shape.channel != o.shape.columns) o.unit = std::gcd(o.unit, t.strides[2]);  // a slice of rows
+  o.unit = std::gcd(plane, meaningful_strides(t)[1]);
+  if (meaningful_strides(t)[1] != plane) o.unit = std::gcd(o.unit, t.strides[2]);  // a slice of rows
   return o;
 }
 
