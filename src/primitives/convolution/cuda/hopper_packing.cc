@@ -121,13 +121,15 @@ std::optional<SourceFold> source_fold(const Problem& p) {
     f.channels = p.c();
     while (f.pixel() * w.stride % kUnit != 0) ++f.channels;
     const std::int64_t pixel = f.pixel(), whole = kUnit / std::gcd(kUnit, pixel);
-    for (std::int64_t parts = 1; parts <= w.filter && !f.joins_taps; ++parts) {
-      const std::int64_t multiple = parts == 1 ? whole : std::lcm(whole, w.stride);
-      f.taps = round_up(ceil_div(w.filter, parts), multiple);
-      f.joins_taps = f.taps * pixel <= kDepth;
-    }
+    const std::int64_t most = kDepth / pixel, step = std::lcm(whole, w.stride);
+    f.joins_taps = true;
+    if (round_up(w.filter, whole) <= most)
+      f.taps = round_up(w.filter, whole);
+    else if (step <= most)
+      f.taps = round_up(ceil_div(w.filter, ceil_div(w.filter, most / step * step)), step);
+    else
+      f.joins_taps = false;
     if (!f.joins_taps) {
-      f.taps = 1;
       while (f.pixel() % kUnit != 0) ++f.channels;
       if (f.pixel() > kDepth) continue;
     }

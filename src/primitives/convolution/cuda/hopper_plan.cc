@@ -68,12 +68,13 @@ PhaseAxis data_axis(const Axis& a, std::int64_t first) {
   const std::int64_t common = std::gcd(a.dilation, a.stride), delta = a.dilation / common;
   PhaseAxis phase{};
   phase.first = first;
-  phase.size = first < a.in ? ceil_div(a.in - first, a.stride) : 0;
+  phase.size = ceil_div(a.in - first, a.stride);
   phase.step = 1;
   phase.tap_step = a.stride / common;
   phase.offset_step = -delta;
-  while (phase.tap < a.filter && (first + a.pad - phase.tap * a.dilation) % a.stride != 0) ++phase.tap;
-  if (phase.tap < a.filter) {
+  const std::int64_t taps = std::min(a.filter, phase.tap_step);  // the first of them is among these, if there is one
+  while (phase.tap < taps && (first + a.pad - phase.tap * a.dilation) % a.stride != 0) ++phase.tap;
+  if (phase.tap < taps) {
     phase.taps = ceil_div(a.filter - phase.tap, phase.tap_step);
     phase.offset = (phase.taps - 1) * delta;
     phase.lower = phase.base = (first + a.pad - phase.tap * a.dilation) / a.stride - phase.offset;
@@ -86,17 +87,20 @@ PhaseAxis data_axis(const Axis& a, std::int64_t first) {
 
 using PhaseAxes = std::array<PhaseAxis, 3>;
 
+/// Phases of a dimension that have output pixels.
+std::int64_t phase_count(Direction d, const Axis& a) {
+  return d == Direction::kBackwardData ? std::min(a.stride, a.in) : 1;
+}
+
 /// Those with output pixels, most taps first.
 std::vector<PhaseAxes> phases_of(const Problem& p) {
   std::vector<PhaseAxes> all(1);
   for (PhaseAxis& a : all[0]) a.size = a.taps = 1;
   for (int i = 0; i < p.spatial(); ++i) {
     const Axis a = axis(p, i);
-    const bool data = p.direction == Direction::kBackwardData;
     std::vector<PhaseAxes> product;
-    for (std::int64_t first = 0; first < (data ? a.stride : 1); ++first) {
-      const PhaseAxis own = data ? data_axis(a, first) : forward_axis(a);
-      if (own.size <= 0) continue;
+    for (std::int64_t first = 0; first < phase_count(p.direction, a); ++first) {
+      const PhaseAxis own = p.direction == Direction::kBackwardData ? data_axis(a, first) : forward_axis(a);
       for (PhaseAxes phase : all) {
         phase[static_cast<std::size_t>(i)] = own;
         product.push_back(phase);
@@ -250,9 +254,12 @@ Verdict hopper_serves(const Problem& p) {
   POLYMIO_REQUIRE(!p.epilogue.norm, "does not fuse a batch norm before it is folded");
   POLYMIO_REQUIRE(p.epilogue.activation != static_cast<int>(activation::Mode::kPower), "does not fuse this activation");
   POLYMIO_REQUIRE(!(p.epilogue.residual && p.scalars == Scalars::kBilinear), "does not add two tensors");
-  const auto phases = phases_of(p);
-  POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(phases.size()), HopperProduct::kMaxPhases, "phases of the strides");
-  for (const PhaseAxes& phase : phases)
+  std::int64_t phases = 1;
+  for (int i = 0; i < p.spatial(); ++i) {
+    phases *= phase_count(p.direction, axis(p, i));
+    POLYMIO_REQUIRE_MOST(phases, HopperProduct::kMaxPhases, "phases of the strides");
+  }
+  for (const PhaseAxes& phase : phases_of(p))
     for (int i = 0; i < p.spatial(); ++i)
       if (const Verdict v = check_axis(phase[static_cast<std::size_t>(i)], p.spatial()); !v) return v;
   return {};
