@@ -21,7 +21,7 @@ i64 column_taps(i64 left) {
 /// Bit i: line i of a column is inside the source.
 unsigned lines_inside(i64 first, i64 step, i64 size, i64 lines) {
   const Range r = inside(first, step, size, lines);
-  return r.high > r.low ? (1u << r.high) - (1u << r.low) : 0;
+  return r.count() > 0 ? (1u << r.end) - (1u << r.first) : 0;
 }
 
 }  // namespace
@@ -79,7 +79,7 @@ i64 list_columns(const Pass (&pass)[kSpatial], const Residue& residue, i64 i0, i
   const Range depth = inside(slab, pass[0].dilation, source.size[0], pass[0].taps);
   i64 listed = 0;
   for (i64 t2 = 0; t2 < pass[2].taps; ++t2) {
-    for (i64 t0 = depth.low; t0 < depth.high; ++t0) {
+    for (i64 t0 = depth.first; t0 < depth.end; ++t0) {
       const i64 offset = (slab + t0 * pass[0].dilation) * source.step[0] + source.column[t2];
       const i64 w0 = pass[0].w_first + t0 * pass[0].w_step, w2 = pass[2].w_first + t2 * pass[2].w_step;
       for (i64 r0 = 0; r0 < std::min(residue.tap_step, pass[1].taps); ++r0) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/conv_shape.h"
+#include "kernels/cpu/range.h"
 
 namespace polymio::kernels {
 
@@ -70,10 +71,7 @@ static inline void each_tap(const ConvShape& s, const Visit& visit) {
   }
 }
 
-/// The range [low, high) of i < count for which first + i * step is in [0, size).
-struct Range {
-  std::int64_t low, high;
-};
+/// Those i < count for which first + i * step is in [0, size).
 Range inside(std::int64_t first, std::int64_t step, std::int64_t size, std::int64_t count);
 
 }  // namespace polymio::kernels

@@ -2,15 +2,9 @@
 // For every primitive with windows (isa/skeletons/window.h) and their drivers.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include <cstdint>
+#include "kernels/cpu/range.h"
 
 namespace polymio::kernels {
-
-/// [first, end), empty if end <= first.
-struct Range {
-  std::int64_t first = 0, end = 0;
-  constexpr std::int64_t count() const { return end > first ? end - first : 0; }
-};
 
 /// Window o of a dimension covers those of the elements [o * stride - pad, o * stride - pad + length) that exist.
 struct WindowDim {

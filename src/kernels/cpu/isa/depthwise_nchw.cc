@@ -139,7 +139,7 @@ class NchwRows {
     return wide;
   }
   /// Whether kMostRows vectors of columns from this one on can be such a tile.
-  bool is_wide(i64 vector) const { return single_ && vector >= full_.low && vector + kMostRows <= full_.high; }
+  bool is_wide(i64 vector) const { return single_ && vector >= full_.first && vector + kMostRows <= full_.end; }
   /// Whether no tap of the current rows is above or below the source.
   bool is_inside() const { return inside_; }
   /// The pass of dimension 2; of the first of two phases.
@@ -176,11 +176,11 @@ class NchwRows {
           const i64 count = max_of<i64>(min_of<i64>(p.count - vector * kN, kN), 0);
           const bool whole = count == kN && first >= 0 && first + (kN - 1) * p.stride < source_.size[2];
           const Range r = whole ? Range{0, kN} : inside(first, p.stride, source_.size[2], count);  // without divisions
-          *to++ = {static_cast<int>(r.low), static_cast<int>(r.high), p.stride};
+          *to++ = {static_cast<int>(r.first), static_cast<int>(r.end), p.stride};
           full &= whole;
         }
       }
-      if (full) full_ = {min_of(full_.low, vector), vector + 1};
+      if (full) full_ = {min_of(full_.first, vector), vector + 1};
     }
   }
 

@@ -48,8 +48,8 @@ class Pixels : PixelLoop<Pixels<S, R>, S, R, kLanes<Sum<S>>> {
   i64 row_weights() const { return s_.taps[2]; }
   template <int kRows>
   void pixels(const ColumnPhase& phase, Range taps, bool two_pixels, const S* x, Out out, i64 unit) {
-    block_.columns = phase.columns + taps.low * phase.columns_per_tap;
-    block_.count = max_of<i64>(taps.high - taps.low, 0) * phase.columns_per_tap;
+    block_.columns = phase.columns + taps.first * phase.columns_per_tap;
+    block_.count = max_of<i64>(taps.end - taps.first, 0) * phase.columns_per_tap;
     if (s_.c == 1) {
       all_units<kRows>(phase, x, out, unit);
     } else if constexpr (__is_same(S, float)) {

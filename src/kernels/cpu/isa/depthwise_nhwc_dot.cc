@@ -259,13 +259,13 @@ class TapPairs : PixelLoop<TapPairs<S, R>, S, R, kChannels> {
     phase.inside ? run(tile<S, kRows, true, false, kAll, Out>) : run(tile<S, kRows, false, false, kAll, Out>);
   }
   PairColumn* list_pairs(const ColumnPhase& phase, Range taps) const {
-    if (taps.low == taps.high) return pairs_;
+    if (taps.first == taps.end) return pairs_;
     const i64 residue = &phase - scratch_.phases;
     PairColumn* to = pairs_;
-    for (i64 t = taps.low & ~i64{1}; t < taps.high; t += 2) {
-      const bool both = t >= taps.low && t + 1 < taps.high;
+    for (i64 t = taps.first & ~i64{1}; t < taps.end; t += 2) {
+      const bool both = t >= taps.first && t + 1 < taps.end;
       for (i64 i = 0; i < phase.columns_per_tap; ++i) {
-        const TapColumn& column = phase.columns[max_of(t, taps.low) * phase.columns_per_tap + i];
+        const TapColumn& column = phase.columns[max_of(t, taps.first) * phase.columns_per_tap + i];
         const i64 other = both ? phase.columns[(t + 1) * phase.columns_per_tap + i].source : column.source;
         *to++ = {{column.source, other},
                  column.weight / s_.taps[2] * row_vectors_ + 2 * residue * pairs_per_phase_ + t,
@@ -273,7 +273,7 @@ class TapPairs : PixelLoop<TapPairs<S, R>, S, R, kChannels> {
                  column.lines,
                  both,
                  t + 1 < phase.pass.taps,
-                 t < taps.low ? 16 : 0};
+                 t < taps.first ? 16 : 0};
       }
     }
     return to;

@@ -267,8 +267,8 @@ class GroupedDot : PixelLoop<GroupedDot<S, R>, S, R, 2 * kLanes<float>> {
 
   template <int kRows>
   void pixels(const ColumnPhase& phase, Range taps, bool, const S* x, Out out, i64 unit) {
-    block_.columns = phase.columns + taps.low * phase.columns_per_tap;
-    block_.count = max_of<i64>(taps.high - taps.low, 0) * phase.columns_per_tap;
+    block_.columns = phase.columns + taps.first * phase.columns_per_tap;
+    block_.count = max_of<i64>(taps.end - taps.first, 0) * phase.columns_per_tap;
     const i64 units = min_of(this->units_at_once(), channels_.units - unit),
               whole = min_of(units, channels_.count / kUnit - unit);
     const __m512i* const w = reinterpret_cast<const __m512i*>(scratch_.vectors + unit * plan_.unit);

@@ -30,7 +30,7 @@ typedef struct DepthwiseShape {
 } DepthwiseShape;
 
 /// Depthwise kernels for filters of any size. Strides of src and dst are in elements.
-typedef struct WindowShape {
+typedef struct DepthwiseWindowShape {
   i64 src_image, dst_image;
   int src_channel, src_row, src_col, dst_channel, dst_row, dst_col;
   int images, channels, src_h, src_w, dst_h, dst_w;
@@ -38,7 +38,7 @@ typedef struct WindowShape {
   int tap_step_h, tap_step_w;                        // strided backward data: distance between the taps of a residue
   int planes, tile_h, tile_w, src_pitch, dst_pitch;  // columns innermost: see depthwise_window_planes.cl
   int lanes;                                         // channels (or vectors of them) per block
-} WindowShape;
+} DepthwiseWindowShape;
 
 /// Grouped kernels, packed tensors. `reduced` and `outputs` are the channels of src and dst per group. A block
 /// processes `units` units of work at a time, or column tiles of `band` rows.

@@ -41,7 +41,7 @@ INLINE int first_tap(int at, int dilation, int stride, int step) {
 
 KERNEL THREADS_PER_BLOCK(THREADS)
     depthwise_taps(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
-                   GLOBAL const out_t* RESTRICT bias, const WindowShape d, const Scalars scalars) {
+                   GLOBAL const out_t* RESTRICT bias, const DepthwiseWindowShape d, const Scalars scalars) {
   const int i = BLOCK(0) * THREADS + THREAD(0);
   const Element e = element_at(i, d.channels, d.dst_h, d.dst_w);
   if (LAST ? e.row >= d.dst_h : e.channel >= d.channels) return;
@@ -91,8 +91,9 @@ KERNEL THREADS_PER_BLOCK(THREADS)
 
 /// A block sums CHUNK taps for `lanes` channels (a power of two) over every `parts`-th group of elements of dy.
 /// partials[part][channel][tap].
-KERNEL THREADS_PER_BLOCK(THREADS) depthwise_taps_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy,
-                                                         GLOBAL sum_t* partials, const WindowShape d, const int parts) {
+KERNEL THREADS_PER_BLOCK(THREADS)
+    depthwise_taps_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, GLOBAL sum_t* partials,
+                           const DepthwiseWindowShape d, const int parts) {
   SHARED sum_t sums[CHUNK * THREADS];
   const int taps = d.filter_h * FILTER_W, chunks = CEIL_DIV(taps, CHUNK), rest = BLOCK(0) / chunks;
   const int first = (BLOCK(0) - rest * chunks) * CHUNK, groups = CEIL_DIV(d.channels, d.lanes), part = rest / groups;

@@ -32,8 +32,8 @@ INLINE Run run_at(int index, int units_w, int gap, int rows) {
 #if DIRECTION != 2
 #include "kernels/gpu/portable/epilogue.h"
 
-INLINE void store_results(GLOBAL out_t* dst, GLOBAL const out_t* bias, WindowShape d, Run t, int c, sum_t (*acc)[VEC],
-                          Scalars scalars) {
+INLINE void store_results(GLOBAL out_t* dst, GLOBAL const out_t* bias, DepthwiseWindowShape d, Run t, int c,
+                          sum_t (*acc)[VEC], Scalars scalars) {
   GLOBAL out_t* to = dst + t.image * d.dst_image + (t.row * d.dst_row + t.col * d.dst_col) + c;
   sum_t b[VEC];
   UNROLL
@@ -50,7 +50,7 @@ INLINE void store_results(GLOBAL out_t* dst, GLOBAL const out_t* bias, WindowSha
 
 KERNEL THREADS_PER_BLOCK(THREADS)
     depthwise_window_channels(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
-                              GLOBAL const out_t* RESTRICT bias, const WindowShape d, const Scalars scalars) {
+                              GLOBAL const out_t* RESTRICT bias, const DepthwiseWindowShape d, const Scalars scalars) {
   SHARED sum_t taps[STAGED * MAX_CHANNELS] __attribute__((aligned(16)));
   const int blocks_c = CEIL_DIV(d.channels, d.lanes * VEC), group = BLOCK(0) / blocks_c;
   const int c0 = (BLOCK(0) - group * blocks_c) * d.lanes * VEC, block_channels = MIN(d.lanes * VEC, d.channels - c0);
@@ -111,7 +111,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
 /// of runs. partials[part][channel][tap].
 KERNEL THREADS_PER_BLOCK(THREADS)
     depthwise_window_channels_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy,
-                                      GLOBAL sum_t* partials, const WindowShape d, const int parts) {
+                                      GLOBAL sum_t* partials, const DepthwiseWindowShape d, const int parts) {
   SHARED sum_t sums[THREADS * VEC];
   const int chunks = d.filter_h * CHUNKS, blocks_c = CEIL_DIV(d.channels, d.lanes * VEC);
   const int rest = BLOCK(0) / chunks, chunk = BLOCK(0) - rest * chunks, part = rest / blocks_c;

@@ -127,8 +127,8 @@ INLINE void multiply(const sum_t* v, LOCAL const sum_t* taps, int first, sum_t* 
 /// Block i computes `planes` planes of dst or, of a larger plane, a tile of tile_h rows and tile_w columns.
 KERNEL THREADS_PER_BLOCK(THREADS)
     depthwise_window_planes(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
-                            GLOBAL const out_t* RESTRICT bias, const WindowShape d, const Divider by_src_vectors,
-                            const Divider by_dst_vectors, const Scalars scalars) {
+                            GLOBAL const out_t* RESTRICT bias, const DepthwiseWindowShape d,
+                            const Divider by_src_vectors, const Divider by_dst_vectors, const Scalars scalars) {
   SHARED sum_t tile[LOCAL_FLOATS] __attribute__((aligned(16)));
   SHARED sum_t taps[TAP_FLOATS] __attribute__((aligned(16)));
   const int col_tiles = CEIL_DIV(d.dst_w, d.tile_w), tiles = col_tiles * CEIL_DIV(d.dst_h, d.tile_h);
@@ -221,7 +221,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
 /// rows and tile_w columns of `planes` images. THREADS / lanes threads share a channel. partials[part][channel][tap].
 KERNEL THREADS_PER_BLOCK(THREADS)
     depthwise_window_planes_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy,
-                                    GLOBAL sum_t* partials, const WindowShape d, const int parts,
+                                    GLOBAL sum_t* partials, const DepthwiseWindowShape d, const int parts,
                                     const Divider by_src_vectors, const Divider by_dst_vectors) {
   SHARED sum_t tile[LOCAL_FLOATS] __attribute__((aligned(16)));
   const int chunks = d.filter_h * CHUNKS, part_of_group = BLOCK(0) / chunks, chunk = BLOCK(0) - part_of_group * chunks;

@@ -35,7 +35,7 @@ class DepthwiseWindows {
   void plan_taps();
   void set_parts(std::int64_t blocks, std::int64_t pieces);
 
-  kernels::WindowShape shape_{};
+  kernels::DepthwiseWindowShape shape_{};
   Kind kind_ = Kind::kTaps;
   Direction direction_;
   DataType type_;
