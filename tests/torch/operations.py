@@ -84,6 +84,13 @@ def like(tensor, dtype=None):
     return torch.full_like(tensor, float("nan"), dtype=dtype)
 
 
+def with_layout_of(tensor, result):
+    """PyTorch's average over three dimensions returns channels first for any layout."""
+    last = tensor.dim() > 3 and tensor.stride(1) == 1 and tensor.shape[1] > 1
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    return result.contiguous(memory_format=formats[tensor.dim()]) if last else result
+
+
 def parameters(count, device, number=1, dtype=torch.float32):
     return [torch.rand(count, device=device).add(0.5).to(dtype) for _ in range(number)]
 
@@ -168,7 +175,7 @@ class Window:
 def pooling(lib, x, mode=0, size=3, stride=2, pad=1, backward=False):
     window = Window(lib, mode, x.dim() - 2, size, stride, pad)
     want = window.forward(x.to(torch.promote_types(x.dtype, torch.float32)))
-    y = like(want[0], x.dtype)
+    y = like(with_layout_of(x, want[0]), x.dtype)
     index = torch.zeros_like(y, dtype=torch.int32)
     dx, dy = lib.tensor(x), lib.tensor(y)
 
