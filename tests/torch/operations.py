@@ -85,7 +85,7 @@ def like(tensor, dtype=None):
 
 
 def with_layout_of(tensor, result):
-    """PyTorch's average over three dimensions returns channels first for any layout."""
+    """The result, channels last if the tensor is: PyTorch does not always keep the layout."""
     last = tensor.dim() > 3 and tensor.stride(1) == 1 and tensor.shape[1] > 1
     formats = {4: torch.channels_last, 5: torch.channels_last_3d}
     return result.contiguous(memory_format=formats[tensor.dim()]) if last else result

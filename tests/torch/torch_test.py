@@ -57,9 +57,7 @@ def many(x):
 def group_norm(lib, draw, dtype):
     groups = draw.choice((1, 2, 8))
     x = image(draw, dtype, lib.device, (1, 6))
-    form = torch.contiguous_format if x.is_contiguous() else (
-        torch.channels_last if x.dim() == 4 else torch.channels_last_3d)
-    return op.group_norm(lib, torch.cat([x] * groups, 1).contiguous(memory_format=form), groups)
+    return op.group_norm(lib, op.with_layout_of(x, torch.cat([x] * groups, 1)), groups)
 
 
 def pairs(draw, dtype, device):
