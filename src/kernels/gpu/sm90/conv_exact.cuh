@@ -4,22 +4,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/gpu/sm90/conv_epilogue.cuh"
-#include "kernels/gpu/sm90/tensor_map.cuh"
+#include "kernels/gpu/sm90/conv_pixel.cuh"
 
 namespace sm90 {
-
-/// The output pixel of a row of a phase; images beyond the last for rows beyond the last.
-template <int kSpatial>
-DEVICE Pixel<kSpatial> pixel_at(const ConvPhase& p, int row) {
-  Pixel<kSpatial> pixel;
-  UNROLL
-  for (int i = 0; i < kSpatial; ++i) {
-    pixel.at[i] = row % p.size[i];
-    row /= p.size[i];
-  }
-  pixel.image = row;
-  return pixel;
-}
 
 /// What a kernel's arguments have more if its operands have parts.
 template <int kParts>
@@ -112,9 +99,7 @@ class ConvExact {
     for (int r = 0; r < kRows; ++r) {
       const Pixel<kSpatial> pixel = pixel_at<kSpatial>(p, row + r);
       if (pixel.image >= a.shape.images) continue;
-      long long place = p.dst + pixel.image * a.shape.dst_image;
-      UNROLL
-      for (int i = 0; i < kSpatial; ++i) place += pixel.at[i] * a.shape.dst_step[i];
+      const i64 place = place_of(a.shape, p, pixel);
       UNROLL
       for (int c = 0; c < kOwnColumns; ++c) {
         const int channel = column + c;

@@ -4,7 +4,8 @@
 // implicit GEMM (Chetlur et al., cuDNN, 2014) with warp specialisation as in CUTLASS 3.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/sm90/conv_exact.cuh"
-#include "kernels/gpu/sm90/parts.cuh"
+#include "kernels/gpu/sm90/conv_planes.cuh"
+#include "kernels/gpu/sm90/conv_products.cuh"
 
 namespace sm90 {
 
@@ -189,74 +190,13 @@ struct ConvProduct {
     }
   }
 
-  using Sums = Sum[kRowBlocks][kAccumulators];
+  using Products = ConvProducts<Element, kTransposed, kRowBlocks, kColumns, kStages, kStageBytes>;
+  using Sums = typename Products::Sums;
 
-  /// The operands of a consumer in the first stage.
-  static DEVICE u64 first_pixels(int consumer) {
-    return operand(shared_address(shared()) + (kPingPong ? 0 : consumer * 64 * kRowBlocks * kRowBytes));
-  }
-  static DEVICE u64 first_weights() { return operand(shared_address(shared()) + kPixelBytes, kBoxBytes); }
-
-  static DEVICE void multiply_tile(Sums& d, int consumer, int steps, RingPosition<kStages>& at) {
-    const u64 a0 = first_pixels(consumer), b0 = first_weights();
-    // A product takes 32 bytes of the depth; 2: the next ones.
-    constexpr u64 kNextDepth = kTransposed ? 16 * kRowBytes / 16 : 2;  // of b
-    const bool first_lane = threadIdx.x % 32 == 0;
-    int before = 0;
-    NO_UNROLL
-    for (int i = 0; i < steps; ++i) {
-      full(at.slot).wait(at.parity);
-      const u64 da = a0 + at.slot * (kStageBytes / 16), db = b0 + at.slot * (kStageBytes / 16);
-      begin_products();
-      UNROLL
-      for (int k = 0; k < kRowBytes / 32; ++k) UNROLL
-      for (int b = 0; b < kRowBlocks; ++b)
-        multiply(d[b], da + b * (64 * kRowBytes / 16) + 2 * k, db + k * kNextDepth, i | k);
-      commit_products();
-      wait_for_products<1>();  // those of the step before have read their stage
-      if (i > 0 && first_lane) empty(before).arrive();
-      before = at.slot;
-      at.advance();
-    }
-    wait_for_products<0>();
-    if (first_lane) empty(before).arrive();
-  }
-
-  /// The same, with the sums of each step added to others. Consumers that share a tile multiply while the other adds.
-  static DEVICE void multiply_steps(Sums& d, int consumer, int steps, RingPosition<kStages>& at) {
-    const u64 a0 = first_pixels(consumer), b0 = first_weights();
-    UNROLL
-    for (int b = 0; b < kRowBlocks; ++b) UNROLL
-    for (int e = 0; e < kAccumulators; ++e) d[b][e] = 0;
-    NO_UNROLL
-    for (int i = 0; i < steps; ++i) {
-      full(at.slot).wait(at.parity);
-      const u64 da = a0 + at.slot * (kStageBytes / 16), db = b0 + at.slot * (kStageBytes / 16);
-      UNROLL
-      for (int b = 0; b < kRowBlocks; ++b) {
-        Sum sums[kAccumulators];
-        begin_products();
-        UNROLL
-        for (int k = 0; k < kRowBytes / 32; ++k) multiply(sums, da + b * (64 * kRowBytes / 16) + 2 * k, db + 2 * k, k);
-        commit_products();
-        wait_for_products<0>();
-        if (b + 1 == kRowBlocks && threadIdx.x % 32 == 0) empty(at.slot).arrive();
-        UNROLL
-        for (int e = 0; e < kAccumulators; ++e) d[b][e] += sums[e];
-      }
-      at.advance();
-    }
-  }
-
-  static DEVICE void multiply_tile_of_parts(Sums& sums, int consumer, int steps, RingPosition<kStages>& at) {
-    const u64 a0 = first_pixels(consumer), b0 = first_weights();
-    constexpr u64 kNextDepth = kTransposed ? 16 * kRowBytes / 16 : 2;
-    multiply_parts<kStageBytes / 16>(sums, steps, at, &full(0), [&](Sums& d, u32 pixels, u32 weights, bool first) {
-      UNROLL
-      for (int k = 0; k < kRowBytes / 32; ++k) UNROLL
-      for (int b = 0; b < kRowBlocks; ++b)
-        multiply(d[b], a0 + pixels + b * (64 * kRowBytes / 16) + 2 * k, b0 + weights + k * kNextDepth, !first || k > 0);
-    });
+  static DEVICE Products products_of(int consumer) {
+    const u32 ring = shared_address(shared());
+    return {operand(ring + (kPingPong ? 0 : consumer * 64 * kRowBlocks * kRowBytes)),
+            operand(ring + kPixelBytes, kBoxBytes), &full(0)};
   }
 
   /// Of the columns of a tile, in shared memory: the biases and then the scales.
@@ -272,13 +212,6 @@ struct ConvProduct {
         if constexpr (kScale) to[(kBias ? kColumns : 0) + i] = inside ? a.scale[first + i] : 0.0f;
       }
     }
-  }
-
-  static DEVICE i64 place_of(const Arguments& a, const ConvPhase& p, const Pixel<kSpatial>& pixel) {
-    i64 place = p.dst + pixel.image * a.shape.dst_image;
-    UNROLL
-    for (int i = 0; i < kSpatial; ++i) place += pixel.at[i] * a.shape.dst_step[i];
-    return place;
   }
 
   /// Two results, the first of which has this place.
@@ -304,61 +237,6 @@ struct ConvProduct {
     }
   }
 
-  /// The address of 16 bytes of the pixels of a channel in a slab of channels x 64 pixels.
-  static DEVICE u32 plane_piece(u32 slab, int channel, int piece) {
-    if constexpr (kSize == 2) return swizzled(slab, channel, piece);
-    return slab + channel * 64 * kSize + ((piece ^ (channel / 2 % 4 * 2)) << 4);
-  }
-
-  /// The pixels of 64 rows that a thread stores to planes, from slabs of channels x pixels: units of 8, 4 or 1.
-  struct PlanePart {
-    int piece, first, step;  // of the rows in units; the first channel, and from one to the next
-    i64 place;               // of the first pixel in a plane, or -1
-
-    DEVICE PlanePart(const Arguments& a, const ConvPhase& p, int row) {
-      if constexpr (!kPlanes) return;
-      const int thread = threadIdx.x % 128, unit = a.shape.unit, units = 64 / unit;
-      piece = thread % units;
-      first = thread / units;
-      step = 128 / units;
-      const Pixel<kSpatial> pixel = pixel_at<kSpatial>(p, row + piece * unit);
-      place = place_of(a, p, pixel);
-      if (pixel.image >= a.shape.images) place = -1;
-    }
-
-    DEVICE void store(const Arguments& a, u32 slab, int channel) const {
-      if (place < 0) return;
-      const int channels = min(kSlabColumns, a.shape.outputs - channel);
-      Stored* to = a.dst_data + place + channel * a.shape.dst_channel;
-      if (a.shape.unit * kSize == 16)
-        store_units<uint4>(a, slab, to, channels);
-      else if (kSize == 2 && a.shape.unit == 4)
-        store_units<uint2>(a, slab, to, channels);
-      else
-        store_units<Stored>(a, slab, to, channels);
-    }
-
-   private:
-    template <class Unit>
-    DEVICE void store_units(const Arguments& a, u32 slab, Stored* to, int channels) const {
-      constexpr int kUnit = sizeof(Unit) / kSize, kInPiece = 16 / sizeof(Unit);
-      constexpr int kUnits = kSlabColumns * 64 / kUnit / 128, kBatch = kUnits < 8 ? kUnits : 8;
-      NO_UNROLL
-      for (int i = 0; i < kUnits; i += kBatch) {
-        Unit v[kBatch];  // loads that are under way before the first store
-        UNROLL
-        for (int n = 0; n < kBatch; ++n)
-          v[n] = load_shared<Unit>(plane_piece(slab, first + (i + n) * step, piece / kInPiece) +
-                                   piece % kInPiece * sizeof(Unit));
-        UNROLL
-        for (int n = 0; n < kBatch; ++n) {
-          const int c = first + (i + n) * step;
-          if (c < channels) *reinterpret_cast<Unit*>(to + c * a.shape.dst_channel) = v[n];
-        }
-      }
-    }
-  };
-
   static DEVICE void store_tile(const Arguments& a, const Tile& t, int consumer, const Sums& d, u32& stores) {
     const ConvPhase& p = a.phase[t.phase];
     const int thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
@@ -369,13 +247,14 @@ struct ConvProduct {
     for (int b = 0; b < kRowBlocks; ++b) {
       Pixel<kSpatial> pixel;
       if (thread == 0) pixel = pixel_at<kSpatial>(p, row0 + 64 * b);
-      const PlanePart part(a, p, row0 + 64 * b);
+      PlanePart<Stored, kSpatial, kSlabColumns> part;
+      if constexpr (kPlanes) part.select(a.shape, p, row0 + 64 * b);
       i64 places[2] = {};  // of this thread's rows
       if constexpr (Element::kDithers) {
         UNROLL
         for (int h = 0; h < 2; ++h)
-          places[h] =
-              place_of(a, p, pixel_at<kSpatial>(p, row0 + 64 * b + 16 * warp + lane / 4 + 8 * h)) + t.column * kColumns;
+          places[h] = place_of(a.shape, p, pixel_at<kSpatial>(p, row0 + 64 * b + 16 * warp + lane / 4 + 8 * h)) +
+                      t.column * kColumns;
       }
       UNROLL
       for (int j = 0; j < kSlabs; ++j) {
@@ -417,7 +296,7 @@ struct ConvProduct {
             UNROLL
             for (int m = 0; m < 4; ++m) {
               const int channel = 16 * u + 8 * (m / 2) + 2 * (lane % 4), pixel = 16 * warp + 8 * (m % 2) + lane / 4;
-              const u32 at = plane_piece(slab, channel, pixel / 4) + pixel % 4 * kSize;
+              const u32 at = plane_piece<kSize>(slab, channel, pixel / 4) + pixel % 4 * kSize;
               store_shared(at, Element::low(packed[m]));
               store_shared(at + 64 * kSize, Element::high(packed[m]));
             }
@@ -433,7 +312,7 @@ struct ConvProduct {
         }
         if constexpr (!kPlanes) publish_writes();
         meet(kStore + consumer, 128);
-        if constexpr (kPlanes) part.store(a, slab, t.column * kColumns + column);
+        if constexpr (kPlanes) part.store(a.shape, slab, t.column * kColumns + column, a.dst_data);
         if (!kPlanes && thread == 0) {
           store_pixels<kSpatial>(a.dst[t.phase], slab, t.column * kColumns + column, pixel);
           commit_stores();
@@ -478,7 +357,7 @@ struct ConvProduct {
             t.row * kTileRows + (kPingPong ? 0 : consumer * 64 * kRowBlocks) + 64 * b + 16 * warp + lane / 4 + 8 * h;
         const Pixel<kSpatial> pixel = pixel_at<kSpatial>(p, row);
         if (pixel.image >= a.shape.images || c >= a.shape.outputs) continue;
-        const i64 place = place_of(a, p, pixel) + c * (kPlanes ? a.shape.dst_channel : 1);
+        const i64 place = place_of(a.shape, p, pixel) + c * (kPlanes ? a.shape.dst_channel : 1);
         Pair added = {};
         if constexpr (kAddend != kNone)
           added = *reinterpret_cast<const Pair*>((kAddend == kOld ? a.dst_data : a.residual_data) + place);
@@ -513,12 +392,7 @@ struct ConvProduct {
       Sums d;
       load_parameters(a, consumer, t.column * kColumns);
       if (kPingPong && turn > 0) meet(kTurn + consumer, 256);
-      if constexpr (kParts > 1)
-        multiply_tile_of_parts(d, consumer, steps, at);
-      else if constexpr (Element::kAddsSteps)
-        multiply_steps(d, consumer, steps, at);
-      else
-        multiply_tile(d, consumer, steps, at);
+      products_of(consumer).sum(d, steps, at);
       if (kPingPong && index + stride < a.shape.tiles) signal(kTurn + 1 - consumer, 256);
       if constexpr (kSplit > 1)
         add_and_store(a, t, consumer, d, rank);
