@@ -145,6 +145,11 @@ void add_weight_tiles(Programs& to, std::integer_sequence<int, kTiles...>) {
   (add_weights<Half, 2, kTiles>(to), ...);
 }
 
+template <int... kTiles>
+void add_tf32_weight_tiles(Programs& to, std::integer_sequence<int, kTiles...>) {
+  (add_weights<Tf32, 2, kTiles>(to), ...);
+}
+
 template <int kSpatial, int... kTiles>
 void add_other_dimensions(Programs& to) {
   (add_product<Bfloat16, kSpatial, false, kTiles, 1>(to), ...);
@@ -238,16 +243,20 @@ void add_halos(Programs& to) {
   (add_halo<Half, kData, kColumns, E>(to), ...);
 }
 
-template <int kTapsH, int kTapsW, int... kPixels>
+template <class Element, int kTapsH, int kTapsW, int... kPixels>
 void add_halos_of_weights(Programs& to) {
-  (add_halo_weights<Half, kTapsH, kTapsW, kPixels>(to), ...);
+  (add_halo_weights<Element, kTapsH, kTapsW, kPixels>(to), ...);
 }
 
 Programs programs() {
   Programs all;
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   add_product_tiles(all, std::make_integer_sequence<int, std::size(kProductTiles)>());
-  add_weight_tiles(all, std::make_integer_sequence<int, std::size(kWeightTiles)>());
+  constexpr auto kAllWeightTiles = std::make_integer_sequence<int, std::size(kWeightTiles)>();
+  add_weight_tiles(all, kAllWeightTiles);
+  add_tf32_weight_tiles(all, kAllWeightTiles);
+  add_weights<Tf32, 1, 3>(all);
+  add_weights<Tf32, 3, 3>(all);
   add_other_dimensions<1, 8, 11, 12>(all);
   add_other_dimensions<3, 8, 11, 12>(all);
   add_epilogues<Half, 0, 1>(all);
@@ -322,8 +331,10 @@ Programs programs() {
   add_halos<true, Planes, 112, 152, 184, 192, 232>(all);
   add_halos<false, PlanesBiasRelu, 120>(all);
   add_halos<true, Old, 112, 152, 184, 192, 232>(all);
-  add_halos_of_weights<3, 3, 112, 192, 208, 240>(all);
-  add_halos_of_weights<2, 3, 48>(all);
+  add_halos_of_weights<Half, 3, 3, 112, 192, 208, 240>(all);
+  add_halos_of_weights<Half, 2, 3, 48>(all);
+  add_halos_of_weights<Tf32, 3, 3, 16, 32, 104>(all);
+  add_halos_of_weights<Tf32, 2, 3, 24>(all);
 #endif
   return all;
 }

@@ -1,6 +1,6 @@
-// ConvHopper: convolutions of channels-last tensors on the matrix units of NVIDIA's sm90: of 16 bits in three
-// directions, of 8-bit floats and of fp32 with products in TF32 in two, of int8 forward. Pixels are gathered by the
-// copy engine: no im2col matrix, and workspace only for partial gradients of the weights and for weights with swapped
+// ConvHopper: convolutions of channels-last tensors on the matrix units of NVIDIA's sm90: of 16 bits and of fp32 with
+// products in TF32 in three directions, of 8-bit floats in two, of int8 forward. Pixels are gathered by the copy
+// engine: no im2col matrix, and workspace only for partial gradients of the weights and for weights with swapped
 // channels.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
@@ -168,11 +168,12 @@ class Hopper final : public GpuSolver<Problem> {
   static std::vector<KernelSpec> weights_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
     KernelSpec spec;
     bool has_partials = false;
+    const bool by_warps = size_of(p.x.type) == 4;
     if (cuda::hopper_has_halo(p, point)) {
       const HopperHaloWeights plan = cuda::hopper_halo_weights(d, p);
       has_partials = plan.shape.parts > 1;
       spec = {"primitives/convolution/cuda/hopper_halo_weights.cu", "conv_halo_weights", {}};
-      spec.generated = kernels::wgmma(64 * gpu::narrow(p.filter(1)), wgmma_type(p.x.type), true, true);
+      if (!by_warps) spec.generated = kernels::wgmma(64 * gpu::narrow(p.filter(1)), wgmma_type(p.x.type), true, true);
       spec.instantiation = fmt::format("sm90::ConvHaloWeights<{}, {}, {}, {}, {}>", element_of(p.x.type), p.filter(0),
                                        p.filter(1), plan.pixels, HopperHaloWeights::kStages);
     } else {
@@ -180,7 +181,7 @@ class Hopper final : public GpuSolver<Problem> {
       const auto& tile = plan.tile;
       has_partials = plan.partials > 0;
       spec = {"primitives/convolution/cuda/hopper_weights.cu", "conv_weights", {}};
-      spec.generated = kernels::wgmma(tile.columns, wgmma_type(p.x.type), true, true);
+      if (!by_warps) spec.generated = kernels::wgmma(tile.columns, wgmma_type(p.x.type), true, true);
       spec.instantiation = fmt::format("sm90::ConvWeights<{}, {}, {}, {}, {}, {}>", element_of(p.x.type), p.spatial(),
                                        tile.row_blocks, tile.columns / 64, tile.stages, tile.apart);
     }

@@ -116,6 +116,7 @@ double swap_us(const DeviceInfo& d, const Problem& p) {
 namespace weights {
 constexpr double kGhz = 1.76, kStartUs = 4.3, kHaloStartUs = 6.3, kMemory = 0.875;
 constexpr double kFlop = 8192 / 2 / 1.1;         // per clock
+constexpr double kTf32Flop = 2048 / 1.6;         // by warps
 constexpr double kSharedBytes = 116;             // per clock, of shared memory
 constexpr double kL2Bytes = 93, kNewBytes = 46;  // per clock; of pixels that no other block reads at the time
 constexpr double kPartialBox = 0.7;              // more time for boxes of which some channels do not exist
@@ -133,9 +134,14 @@ double halo_weights_us(const DeviceInfo& d, const Problem& p) {
   const HopperHaloWeights plan = hopper_halo_weights(d, p);
   const auto& s = plan.shape;
   const double taps = real(p.filter(0)) * real(p.filter(1));
-  const double products = 2.0 * 64 * 64 * taps * plan.pixels / weights::kFlop,
-               loads = (s.box_bytes + s.tile_w * s.tile_h * 128) / weights::kL2Bytes;
-  const double work = real(ceil_div(s.tiles, s.parts)) * std::max(products, loads) + weights::kStore * 64 * 64 * taps;
+  const bool tf32 = p.x.type == DataType::kFloat;
+  const double loaded = (tf32 ? 2 : 1) * (s.box_bytes + s.tile_w * s.tile_h * 128);
+  // Of TF32, each of four warps of a row of the filter reads half of dy and of x for every tap.
+  const double read = tf32 ? 4.0 * real(p.filter(0)) * real(1 + p.filter(1)) * plan.pixels * 128 : 0;
+  const double products = 2.0 * 64 * 64 * taps * plan.pixels / (tf32 ? weights::kTf32Flop : weights::kFlop),
+               loads = loaded / weights::kL2Bytes, shared = (loaded + read) / weights::kSharedBytes;
+  const double work =
+      real(ceil_div(s.tiles, s.parts)) * std::max({products, loads, shared}) + weights::kStore * 64 * 64 * taps;
   const double computed = real(ceil_div(s.works, d.units)) * work / (1e3 * weights::kGhz);
   return weights::kHaloStartUs + overlapped(computed, memory_us(d, p, weights::kMemory)) +
          add_partials_us(s.parts, p.w.count());
@@ -150,10 +156,14 @@ double weights_us(const DeviceInfo& d, const Problem& p, const TunePoint& point)
                      rounds = ceil_div(tiles, std::int64_t{s.group_blocks});
   const double elements = real(tile.rows()) * tile.columns;
   // Of a step: products; operands in shared memory; loads of what exists.
-  const double products = 2 * elements * kHopperDepth / weights::kFlop;
+  const bool tf32 = p.x.type == DataType::kFloat;
+  const double products = 2 * elements * hopper_depth(p.x.type) / (tf32 ? weights::kTf32Flop : weights::kFlop);
   const int consumers = tile.apart ? 1 : 2;
-  const double shared =
-      (consumers * tile.row_blocks * (64 + tile.columns) + tile.rows() + tile.columns) * 128 / weights::kSharedBytes;
+  // Of TF32, each of four warps reads its rows and columns (warp_tile.cuh).
+  const int across = tile.columns == 256 * tile.row_blocks ? 4 : 2;
+  const int read =
+      tf32 ? tile.row_blocks * 64 * across + tile.columns * (4 / across) : tile.row_blocks * (64 + tile.columns);
+  const double shared = (consumers * read + tile.rows() + tile.columns) * 128 / weights::kSharedBytes;
   const double outputs = real(hopper_steps(p.k())) * 64, channels = real(hopper_steps(p.c())) * 64;
   double taps = 1, steps = 1;
   for (int i = 0; i < p.spatial(); ++i) {

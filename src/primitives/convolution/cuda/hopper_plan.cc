@@ -224,7 +224,6 @@ Verdict check_types(const Problem& p) {
     POLYMIO_REQUIRE(other == t && (out == t || !weights), "mixed types");
   } else {
     POLYMIO_REQUIRE(t == DataType::kFloat, "neither int8 nor a float of 16 or 32 bits or of the OCP");
-    POLYMIO_REQUIRE(!weights, "gradients of fp32 weights");
     POLYMIO_REQUIRE(p.all_types(t), "mixed types");
   }
   POLYMIO_REQUIRE(out != DataType::kDouble, "results of fp64");
@@ -510,13 +509,14 @@ HopperHaloWeights hopper_halo_weights(const DeviceInfo& d, const Problem& p) {
   if (p.spatial() != 2 || !has_unit_strides(p) || p.filter(0) > kMaxTaps || p.filter(1) > kMaxTaps) return plan;
   const PhaseAxes phase = phases_of(p).front();
   const std::int64_t reach_w = reach(phase[0]), reach_h = reach(phase[1]);
+  const std::int64_t boxes = size_in_bytes(p.x.type) / 2;  // of 64 channels
   const auto bytes_of = [&](std::int64_t halo_w, std::int64_t pixels) {
-    return row_bytes(pixels + reach_h * halo_w + reach_w + pixels);
+    return boxes * row_bytes(pixels + reach_h * halo_w + reach_w + pixels);
   };
   const Halo halo = best_halo(
       phase[0].size, phase[1].size, reach_w, reach_h,
       [&](std::int64_t width, std::int64_t height, std::int64_t halo_w) {
-        const std::int64_t pixels = round_up((height - 1) * halo_w + width, 16);
+        const std::int64_t pixels = round_up((height - 1) * halo_w + width, 16 / boxes);
         const std::int64_t bytes = 1024 + HopperHaloWeights::kStages * bytes_of(halo_w, pixels);
         return bytes <= kSharedBytes ? pixels : 0;
       },
@@ -602,7 +602,8 @@ HopperWeights hopper_weights(const DeviceInfo& d, const Problem& p, const TunePo
   }
   s.row_tiles = narrow(ceil_div(p.k(), plan.tile.rows()));
   s.column_tiles = narrow(ceil_div(taps * hopper_steps(p.c()), plan.tile.columns / 64));
-  s.steps = narrow(ceil_div(pixels, std::int64_t{kHopperDepth}));
+  const int depth = hopper_depth(p.x.type);
+  s.steps = narrow(ceil_div(pixels, std::int64_t{depth}));
   const std::int64_t tiles = std::int64_t{s.row_tiles} * s.column_tiles,
                      tile_sums = std::int64_t{plan.tile.rows()} * plan.tile.columns;
   Groups groups;
@@ -622,8 +623,8 @@ HopperWeights hopper_weights(const DeviceInfo& d, const Problem& p, const TunePo
   if (s.has_parts) plan.partials = s.groups * p.w.count();
   const bool shares = !s.has_parts && s.groups > 1;
   plan.sums = plan.blocks * tile_sums * (plan.tile.apart ? 3 : shares ? 1 : 0);
-  plan.x = source_map(p.x, kHopperDepth, phase, p.spatial());
-  plan.dy = pixel_map(p.y, kHopperDepth);
+  plan.x = source_map(p.x, depth, phase, p.spatial());
+  plan.dy = pixel_map(p.y, depth);
   return plan;
 }
 

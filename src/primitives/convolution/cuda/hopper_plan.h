@@ -11,8 +11,8 @@
 
 namespace polymio::convolution::cuda {
 
-/// Channels of a step of the products, 128 bytes: of 16 bits, of any type of operands. A step of a gradient of the
-/// weights has kHopperDepth pixels.
+/// What a step of the products sums over, 128 bytes: of 16 bits, of any type of operands. For a gradient of the weights
+/// it is pixels, else channels.
 constexpr int kHopperDepth = 64;
 inline int hopper_depth(DataType t) { return 128 / static_cast<int>(size_of(t)); }
 inline std::int64_t hopper_steps(std::int64_t channels, int depth = kHopperDepth) {

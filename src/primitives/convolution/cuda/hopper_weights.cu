@@ -1,5 +1,6 @@
 // The gradient of the weights as an implicit matrix product on sm90: rows are output channels (of dy), columns slabs of
-// 64 input channels of a tap, summed over pixels. Both operands are contiguous along rows and columns (transposed).
+// 64 input channels of a tap, summed over pixels. Both operands are contiguous along rows and columns (transposed);
+// those of fp32 are multiplied by warps (warp_tile.cuh).
 // Consecutive blocks, a group, have consecutive tiles and the same steps, so that they read the same pixels at the same
 // time; the steps of all tiles of a group, one after another, are divided evenly among the groups (stream-K, Osama et
 // al., 2023). The block that has the last step of a tile adds what blocks of other groups summed, in a fixed order.
@@ -9,6 +10,7 @@
 #include "kernels/gpu/sm90/conv_exact.cuh"
 #include "kernels/gpu/sm90/conv_gradient.cuh"
 #include "kernels/gpu/sm90/parts.cuh"
+#include "kernels/gpu/sm90/warp_tile.cuh"
 
 namespace sm90 {
 
@@ -32,9 +34,14 @@ struct ConvWeights {
   };
 
  private:
-  static constexpr int kConsumers = 2, kDepth = 64;
+  static constexpr int kConsumers = 2;
   static constexpr int kRowSlabs = kRowBlocks * (kAlternate ? 1 : kConsumers);  // of 64 output channels
-  static constexpr u32 kSlabBytes = kDepth * kRowBytes, kStageBytes = (kRowSlabs + kSlabs) * kSlabBytes;
+  // A slab is boxes of pixels x 128 bytes, of 64 or 32 channels.
+  static constexpr int kDepth = kRowBytes / Element::kOperandBytes, kBoxes = 64 / kDepth;
+  static constexpr u32 kBoxBytes = kDepth * kRowBytes, kSlabBytes = kBoxes * kBoxBytes;
+  static constexpr u32 kStageBytes = (kRowSlabs + kSlabs) * kSlabBytes;
+  static constexpr bool kByWarps = Element::kOperandBytes == 4;
+  using Tile = WarpTile<2 * kRowBlocks, 2 * kSlabs>;  // of a consumer, by warps
   static constexpr u32 kBarriersAt = kStages * kStageBytes;
   enum Meeting { kBoth = 1 };  // number of a barrier
   static_assert(!kAlternate || kStages % 2 == 0, "a slot belongs to one consumer");
@@ -127,7 +134,14 @@ struct ConvWeights {
     UNROLL
     for (int i = 0; i < kSlabs; ++i) slabs[i] = Slab(s, column + i);
     // What is beyond the last channel or slab is not loaded: its sums are not stored.
-    const int row_slabs = min((s.outputs - row + 63) / 64, kRowSlabs), columns = min(slabs_of(s) - column, kSlabs);
+    const int row_boxes = min((s.outputs - row + kDepth - 1) / kDepth, kRowSlabs * kBoxes);
+    const int columns = min(slabs_of(s) - column, kSlabs);
+    const auto exists = [&](int slab, int box) {
+      return slab < columns && (box == 0 || slabs[slab].channel + box * kDepth < s.channels);
+    };
+    int boxes = row_boxes;
+    UNROLL
+    for (int i = 0; i < kSlabs * kBoxes; ++i) boxes += exists(i / kBoxes, i % kBoxes);
     NO_UNROLL
     for (int step = work.first; step < work.last; ++step) {
       Pixel<kSpatial> in;
@@ -138,15 +152,18 @@ struct ConvWeights {
       for (int part = 0; part < kParts; ++part) {
         empty(at.slot).wait(at.parity ^ 1);
         const Barrier& bar = full(at.slot);
-        full(at.slot).arrive_and_expect((row_slabs + columns) * kSlabBytes);
+        full(at.slot).arrive_and_expect(boxes * kBoxBytes);
         u32 to = base + at.slot * kStageBytes;
         constexpr int kNowhere[kSpatial] = {};
         UNROLL
-        for (int i = 0; i < kRowSlabs; ++i, to += kSlabBytes)
-          if (i < row_slabs) load_pixels<kSpatial>(to, a.dy[part], bar, row + 64 * i, out, kNowhere);
+        for (int i = 0; i < kRowSlabs * kBoxes; ++i, to += kBoxBytes)
+          if (i < row_boxes) load_pixels<kSpatial>(to, a.dy[part], bar, row + i * kDepth, out, kNowhere);
         UNROLL
-        for (int i = 0; i < kSlabs; ++i, to += kSlabBytes)
-          if (i < columns) load_pixels<kSpatial>(to, a.x[part], bar, slabs[i].channel, in, slabs[i].offset);
+        for (int i = 0; i < kSlabs * kBoxes; ++i, to += kBoxBytes) {
+          const Slab& slab = slabs[i / kBoxes];
+          if (exists(i / kBoxes, i % kBoxes))
+            load_pixels<kSpatial>(to, a.x[part], bar, slab.channel + i % kBoxes * kDepth, in, slab.offset);
+        }
         at.advance();
       }
       int carry = 0;
@@ -178,21 +195,29 @@ struct ConvWeights {
     }
   }
 
+  // A slot of the ring, and so a step, belongs to one of the consumers that alternate.
+  static constexpr int kStride = kAlternate ? kConsumers : 1;
+
   static DEVICE void multiply_steps(Sums& d, int consumer, const Work& work, RingPosition<kStages>& at) {
     const u32 base = shared_address(shared());
-    const u64 a0 = operand(base + (kAlternate ? 0 : consumer * kRowBlocks * kSlabBytes), kSlabBytes);
-    const u64 b0 = operand(base + kRowSlabs * kSlabBytes, kSlabBytes);
-    const bool first_lane = threadIdx.x % 32 == 0;
-    // A slot of the ring, and so a step, belongs to one of the consumers that alternate.
-    constexpr int kStride = kAlternate ? kConsumers : 1;
+    const u32 rows = base + (kAlternate ? 0 : consumer * kRowBlocks * kSlabBytes);
+    const u32 columns = base + kRowSlabs * kSlabBytes;
     const int count = work.last - work.first, skipped = kAlternate ? (at.slot + consumer) % kConsumers : 0;
-    int before = -1;
     if (kAlternate && count <= skipped) {
       clear(d);
       at.skip(count);
       return;
     }
     at.skip(skipped);
+    if constexpr (kByWarps)
+      multiply_by_warps(d, rows, columns, skipped, count, at);
+    else
+      multiply_by_group(d, operand(rows, kSlabBytes), operand(columns, kSlabBytes), skipped, count, at);
+  }
+
+  static DEVICE void multiply_by_group(Sums& d, u64 a0, u64 b0, int skipped, int count, RingPosition<kStages>& at) {
+    const bool first_lane = threadIdx.x % 32 == 0;
+    int before = -1;
     NO_UNROLL
     for (int step = skipped; step < count; step += kStride) {
       full(at.slot).wait(at.parity);
@@ -213,6 +238,52 @@ struct ConvWeights {
     }
     wait_for_products<0>();
     if (first_lane) empty(before).arrive();
+  }
+
+  /// Warps read the operands of the next 8 pixels while they multiply.
+  static DEVICE void multiply_by_warps(Sums& d, u32 rows, u32 columns, int skipped, int count,
+                                       RingPosition<kStages>& at) {
+    const typename Tile::Rows::Lane first_dy(rows + Tile::first_row_box() * kBoxBytes, 0);
+    const typename Tile::Columns::Lane first_x(columns + Tile::first_column_box() * kBoxBytes, 0);
+    typename Tile::Rows::Lane from_dy = first_dy;
+    typename Tile::Columns::Lane from_x = first_x;
+    typename Tile::Rows dy[2];
+    typename Tile::Columns x;
+    const auto await = [&] {
+      full(at.slot).wait(at.parity);
+      from_dy = first_dy;
+      from_x = first_x;
+      from_dy.advance(at.slot * kStageBytes);
+      from_x.advance(at.slot * kStageBytes);
+    };
+    clear(d);
+    await();
+    UNROLL
+    for (int r = 0; r < Tile::kRows; ++r) dy[0].load(r, from_dy, r * kBoxBytes);
+    UNROLL
+    for (int c = 0; c < Tile::kColumns; ++c) x.load(c, from_x, c * kBoxBytes);
+    NO_UNROLL
+    for (int step = skipped; step < count; step += kStride) {
+      const int slot = at.slot;
+      at.skip(min(kStride, count - step));
+      constexpr int kGroups = kDepth / 8;
+      UNROLL
+      for (int k = 1; k <= kGroups; ++k) {
+        const bool more = k < kGroups || step + kStride < count;
+        if (k == kGroups && more) await();
+        const u32 next = k % kGroups * (8 * kRowBytes);
+        UNROLL
+        for (int r = 0; r < Tile::kRows; ++r)
+          if (more) dy[k % 2].load(r, from_dy, next + r * kBoxBytes);
+        UNROLL
+        for (int c = 0; c < Tile::kColumns; ++c) {
+          Tile::multiply(d, dy[(k + 1) % 2], x, c);
+          if (more) x.load(c, from_x, next + c * kBoxBytes);
+        }
+      }
+      __syncwarp();
+      if (threadIdx.x % 32 == 0) empty(slot).arrive();
+    }
   }
 
   static DEVICE void multiply_steps_of_parts(Sums& sums, int consumer, const Work& work, RingPosition<kStages>& at) {
@@ -257,7 +328,7 @@ struct ConvWeights {
     const ConvWeightsShape& s = a.shape;
     const int start = work.tile / s.group_blocks * s.steps;
     int block = blockIdx.x;
-    for (int group = block / s.group_blocks; group > 0 && share(s, group) > start; --group) {
+    while (block >= s.group_blocks && share(s, block / s.group_blocks) > start) {
       block -= s.group_blocks;
       while (load_acquired(a.done + block) == 0) __nanosleep(100);
       add_sums(d, sums_of(a, block, consumer));
@@ -265,6 +336,36 @@ struct ConvWeights {
   }
 
   static DEVICE void store_tile(const Arguments& a, const Work& work, int consumer, const Sums& d) {
+    if constexpr (kByWarps)
+      store_by_warps(a, work, consumer, d);
+    else
+      store_by_group(a, work, consumer, d);
+  }
+
+  static DEVICE void store_by_warps(const Arguments& a, const Work& work, int consumer, const Sums& d) {
+    const ConvWeightsShape& s = a.shape;
+    const int pitch = taps_of(s) * s.channels;
+    const int row = (work.row(s) * kRowSlabs + (kAlternate ? 0 : consumer * kRowBlocks)) * 64 +
+                    Tile::first_row_box() * kDepth + threadIdx.x % 32 / 4 * 2;
+    float* const to = s.has_parts ? a.partials + int(blockIdx.x / s.group_blocks) * s.outputs * pitch : a.dw;
+    const float alpha = s.has_parts ? 1 : s.alpha, beta = s.has_parts ? 0 : s.beta;
+    UNROLL
+    for (int j = 0; j < Tile::kColumns; ++j) {
+      const int box = work.column(s) * kSlabs * kBoxes + Tile::first_column_box() + j;
+      if (box / kBoxes >= slabs_of(s)) continue;
+      const Slab slab(s, box / kBoxes);
+      const int channel = slab.channel + box % kBoxes * kDepth, first = row * pitch + slab.tap * s.channels + channel;
+      UNROLL
+      for (int i = 0; i < Tile::kRows * 4; ++i) {
+        const int next = i / 2 * 16 + i % 2;
+        if (row + next >= s.outputs) continue;
+        store_elements<Element, kDepth>(to + (first + next * pitch), s.channels - channel,
+                                        Tile::sums_of(d, i / 2, 4 * j) + i % 2 * 2, alpha, beta);
+      }
+    }
+  }
+
+  static DEVICE void store_by_group(const Arguments& a, const Work& work, int consumer, const Sums& d) {
     const ConvWeightsShape& s = a.shape;
     const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
     const int pitch = taps_of(s) * s.channels, slabs = slabs_of(s);  // pitch of rows
