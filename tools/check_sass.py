@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Checks the machine code of C++ template kernels for sm90: counts the wgmma instructions (HGMMA) of the main loop, and
-finds what the compiler keeps in local memory (LDL, STL). Needs nvdisasm (PyPI: nvidia-cuda-nvdisasm) and NVRTC.
+"""Checks the machine code of C++ template kernels for sm90: counts the matrix instructions of the main loop, of wgmma
+(HGMMA, IGMMA, QGMMA) and mma.sync (HMMA), and finds what the compiler keeps in local memory (LDL, STL). Needs nvdisasm
+(PyPI: nvidia-cuda-nvdisasm) and NVRTC.
 
 Usage: check_sass.py KERNEL_LIST [--only TEXT] | FILE... | --self-test. KERNEL_LIST is the program kernel_list, which
 compiles every tune point; --only: programs whose name contains TEXT. FILE is a cubin, or a file of the kernel cache.
-Exit status 1 if a kernel uses local memory or a program of KERNEL_LIST has no HGMMA, 77 without nvdisasm."""
+Exit status 1 if a kernel uses local memory or a program of KERNEL_LIST has none of them, 77 without
+nvdisasm."""
 # SPDX-License-Identifier: MIT
 import argparse
 import collections
@@ -32,20 +34,24 @@ def find_nvdisasm():
     return next((path for path in found if path and os.access(path, os.X_OK)), None)
 
 
-Kernel = collections.namedtuple("Kernel", "name instructions loop_hgmma hgmma local")
+Kernel = collections.namedtuple("Kernel", "name instructions in_loop products local")
+PRODUCTS = {"HGMMA", "IGMMA", "QGMMA", "HMMA"}
 
 
 def read_kernels(text):
-    """The functions of a disassembly. Their main loop: of those with HGMMA, the innermost with the most."""
+    """The functions of a disassembly. Their main loop: of those with products, the innermost with the most."""
     kernels, name, opcodes, labels, loops = [], None, [], {}, []
+
+    def count(begin, end):
+        return sum(opcode in PRODUCTS for opcode in opcodes[begin:end])
 
     def finish():
         if name:
-            multiply = [(b, e) for b, e in loops if "HGMMA" in opcodes[b:e]]
+            multiply = [(b, e) for b, e in loops if count(b, e)]
             inner = [(b, e) for b, e in multiply if not any((b, e) != (c, f) and b <= c and f <= e for c, f in multiply)]
-            in_loop = max((opcodes[b:e].count("HGMMA") for b, e in inner), default=0)
+            in_loop = max((count(b, e) for b, e in inner), default=0)
             local = sum(opcode in ("LDL", "STL") for opcode in opcodes)
-            kernels.append(Kernel(name, len(opcodes), in_loop, opcodes.count("HGMMA"), local))
+            kernels.append(Kernel(name, len(opcodes), in_loop, count(0, len(opcodes)), local))
 
     for line in text.splitlines():
         if match := FUNCTION.match(line):
@@ -76,17 +82,17 @@ def disassemble(nvdisasm, path):
     return read_kernels(done.stdout)
 
 
-def check(nvdisasm, programs, needs_hgmma):
+def check(nvdisasm, programs, needs_products):
     """`programs`: pairs of a file and its name. Prints a line per kernel; whether all are right."""
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         listed = list(pool.map(lambda program: disassemble(nvdisasm, program[0]), programs))
     failed = 0
     for (_, title), kernels in zip(programs, listed):
         for kernel in kernels:
-            wrong = ["local memory"] * (kernel.local > 0) + ["no HGMMA in a loop"] * (needs_hgmma and not kernel.loop_hgmma)
+            wrong = ["local memory"] * (kernel.local > 0) + ["no product in a loop"] * (needs_products and not kernel.in_loop)
             failed += bool(wrong)
-            print(f"{title}: {kernel.name}: {kernel.instructions} instructions, {kernel.loop_hgmma} HGMMA in the main loop, "
-                  f"{kernel.hgmma} in all, {kernel.local} LDL and STL" + "".join(f", WRONG: {text}" for text in wrong))
+            print(f"{title}: {kernel.name}: {kernel.instructions} instructions, {kernel.in_loop} products in the main loop, "
+                  f"{kernel.products} in all, {kernel.local} LDL and STL" + "".join(f", WRONG: {text}" for text in wrong))
     print(f"{len(programs)} programs, {failed} kernels are wrong")
     return not failed and bool(programs)
 

@@ -115,8 +115,8 @@ double swap_us(const DeviceInfo& d, const Problem& p) {
 /// Constants of the gradient of the weights, likewise.
 namespace weights {
 constexpr double kGhz = 1.76, kStartUs = 4.3, kHaloStartUs = 6.3, kMemory = 0.875;
-constexpr double kFlop = 8192 / 2 / 1.1;         // per clock
-constexpr double kTf32Flop = 2048 / 1.6;         // by warps
+constexpr double kFlop = 8192 / 2 / 1.1;  // per clock
+constexpr double kTf32Flop = 2048 / 1.84, kTf32HaloFlop = 2048 / 2.1;
 constexpr double kSharedBytes = 116;             // per clock, of shared memory
 constexpr double kL2Bytes = 93, kNewBytes = 46;  // per clock; of pixels that no other block reads at the time
 constexpr double kPartialBox = 0.7;              // more time for boxes of which some channels do not exist
@@ -135,13 +135,9 @@ double halo_weights_us(const DeviceInfo& d, const Problem& p) {
   const auto& s = plan.shape;
   const double taps = real(p.filter(0)) * real(p.filter(1));
   const bool tf32 = p.x.type == DataType::kFloat;
-  const double loaded = (tf32 ? 2 : 1) * (s.box_bytes + s.tile_w * s.tile_h * 128);
-  // Of TF32, each of four warps of a row of the filter reads half of dy and of x for every tap.
-  const double read = tf32 ? 4.0 * real(p.filter(0)) * real(1 + p.filter(1)) * plan.pixels * 128 : 0;
-  const double products = 2.0 * 64 * 64 * taps * plan.pixels / (tf32 ? weights::kTf32Flop : weights::kFlop),
-               loads = loaded / weights::kL2Bytes, shared = (loaded + read) / weights::kSharedBytes;
-  const double work =
-      real(ceil_div(s.tiles, s.parts)) * std::max({products, loads, shared}) + weights::kStore * 64 * 64 * taps;
+  const double products = 2.0 * 64 * 64 * taps * plan.pixels / (tf32 ? weights::kTf32HaloFlop : weights::kFlop),
+               loads = (tf32 ? 2 : 1) * (s.box_bytes + s.tile_w * s.tile_h * 128) / weights::kL2Bytes;
+  const double work = real(ceil_div(s.tiles, s.parts)) * std::max(products, loads) + weights::kStore * 64 * 64 * taps;
   const double computed = real(ceil_div(s.works, d.units)) * work / (1e3 * weights::kGhz);
   return weights::kHaloStartUs + overlapped(computed, memory_us(d, p, weights::kMemory)) +
          add_partials_us(s.parts, p.w.count());
