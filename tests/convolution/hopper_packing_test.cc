@@ -137,8 +137,9 @@ class HopperPacking : public testing::Test {
     const cuda::HopperPacking plan = cuda::hopper_packing(p);
     char* copy = reinterpret_cast<char*>(
         round_up(reinterpret_cast<std::intptr_t>(args.workspace), std::intptr_t{cuda::HopperPacking::kAlignment}));
+    const auto element = static_cast<std::int64_t>(size_of(p.x.type));
     const auto next = [&](const cuda::HopperOperand& o, void* tensor, std::int64_t first) -> void* {
-      return o.copied ? std::exchange(copy, copy + o.bytes) : static_cast<char*>(tensor) + 2 * first;
+      return o.copied ? std::exchange(copy, copy + o.bytes) : static_cast<char*>(tensor) + element * first;
     };
     args.x = next(plan.x, args.x, slice.x);
     args.w = next(plan.w, args.w, 0);
@@ -271,6 +272,10 @@ TEST_F(HopperPacking, CopiesOfAllSizes) {
   check_directions({.x = {2, 36, 90}, .w = {20, 36, 5}, .pad = {4}, .dilation = {2}, .type = kBf16});
   check_directions({.x = {1, 35, 3, 4, 5}, .w = {9, 35, 3, 3, 3}, .pad = {1, 1, 1}, .type = DataType::kHalf});
   check_directions({.x = {1, 65, 9, 40}, .w = {10, 65, 1, 3}, .pad = {0, 1}, .type = DataType::kHalf});
+  check_directions({.x = {2, 40, 6, 6}, .w = {36, 40, 3, 3}, .pad = {1, 1}});
+  check_directions({.x = {3, 33, 5, 14}, .w = {17, 33, 3, 2}, .pad = {1, 0}, .stride = {2, 1}});
+  check_directions({.x = {2, 50, 3, 3}, .w = {7, 50, 1, 1}});
+  check_directions({.x = {1, 19, 3, 9, 10}, .w = {66, 19, 3, 3, 3}, .pad = {1, 1, 1}});
 }
 
 TEST_F(HopperPacking, SlicesOfImagesAndRows) {
@@ -279,8 +284,9 @@ TEST_F(HopperPacking, SlicesOfImagesAndRows) {
   const Shape planes{.x = {2, 16, 50, 6, 8}, .w = {24, 16, 3, 1, 3}, .pad = {1, 0, 1}, .type = kBf16};
   const Shape strided{.x = {1, 40, 67, 5}, .w = {24, 40, 5, 2}, .pad = {2, 1}, .stride = {3, 1}, .type = kBf16};
   const Shape dilated{.x = {1, 33, 70}, .w = {20, 33, 5}, .pad = {4}, .dilation = {3}, .type = kBf16};
+  const Shape fp32{.x = {3, 24, 33, 5}, .w = {24, 24, 3, 2}, .pad = {1, 1}};
   const Shape folded{.x = {5, 3, 20, 20}, .w = {16, 3, 7, 7}, .pad = {3, 3}, .stride = {2, 2}, .type = kBf16};
-  for (const Shape& s : {images, planes, strided, dilated, folded})
+  for (const Shape& s : {images, planes, strided, dilated, fp32, folded})
     for (const std::int64_t pieces : {2, 5}) check_directions(s, pieces);
 
   const Problem p = problem(Direction::kForward, planes);
@@ -299,12 +305,13 @@ TEST_F(HopperPacking, FoldsOfFewChannels) {
       {16, 8, 8, 9, 3, 3, 1, 1, 1, 1},  {8, 8, 7, 9, 5, 4, 2, 1, 1, 1},      {20, 8, 9, 9, 3, 3, 1, 1, 1, 1},
       {6, 8, 10, 9, 4, 3, 1, 2, 3, 2},  {3, 8, 12, 12, 2, 2, 0, 0, 2, 2},    {5, 8, 8, 40, 1, 9, 0, 4, 1, 3},
       {2, 8, 10, 11, 5, 5, 4, 4, 1, 1}, {3, 8, 16, 16, 4, 4, 0, 0, 4, 4}};
-  for (const auto& v : cases)
-    check_directions({.x = {2, v[0], v[2], v[3]},
-                      .w = {v[1], v[0], v[4], v[5]},
-                      .pad = {v[6], v[7]},
-                      .stride = {v[8], v[9]},
-                      .type = kBf16});
+  for (const DataType type : {kBf16, DataType::kFloat})
+    for (const auto& v : cases)
+      check_directions({.x = {2, v[0], v[2], v[3]},
+                        .w = {v[1], v[0], v[4], v[5]},
+                        .pad = {v[6], v[7]},
+                        .stride = {v[8], v[9]},
+                        .type = type});
   check_directions({.x = {2, 3, 50}, .w = {8, 3, 9}, .pad = {4}, .stride = {2}, .type = kBf16});
 }
 

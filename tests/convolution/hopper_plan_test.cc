@@ -575,6 +575,14 @@ TEST_F(HopperPlan, Tf32) {
   Options view = adds;
   view.x_strides = {10000, 1, 968, 84};
   for (const Direction d : {kForward, kData}) Layer(d, strided, view).check({12, 1, 0});
+  Options planes = plain;
+  planes.planes = true;
+  for (const Shape& s : {Shape{.x = {2, 36, 9, 12}, .w = {140, 36, 2, 3}, .pad = {0, 1}},
+                         Shape{.x = {3, 20, 7, 7}, .w = {36, 20, 3, 3}, .pad = {1, 1}}})
+    for (const Direction d : {kForward, kData}) Layer(d, s, planes).check({12, 1, 0});
+  Layer(kForward, tails, planes).check({0, 1, 0});
+  planes.units = 132;
+  Layer(kForward, tails, planes).check({1, 2, 0});
   const int relu = static_cast<int>(activation::Mode::kRelu);
   for (const Epilogue& e : {Epilogue{.bias = true, .activation = relu},
                             Epilogue{.bias = true, .activation = relu, .residual = true, .scale = true}})

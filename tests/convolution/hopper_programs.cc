@@ -272,6 +272,9 @@ Programs programs() {
   add_product<Tf32, 2, false, 12, 1, Old>(all);
   add_tf32_halos<104, 112, 152, 184, 208, 232>(all);
   add_product<Tf32, 2, false, 12, 1, Old, kMany>(all);
+  add_product<Tf32, 2, false, 0, 1, Planes>(all);
+  add_product<Tf32, 2, false, 12, 1, Planes>(all);
+  add_product<Tf32, 2, false, 1, 2, Planes>(all);
   constexpr auto kAllTiles = std::make_integer_sequence<int, std::size(kProductTiles)>();
   add_int8_tiles<sm90::Int32>(all, kAllTiles);
   add_int8_tiles<Tf32>(all, std::integer_sequence<int, 0, 10, 12>());

@@ -1,12 +1,18 @@
 // Copies between tensors of 16-bit elements and folded pixels: channels innermost, padded to a multiple of 8, with the
 // pixels of a block of rows and columns, or the padding of the image, as further channels. See FoldShape.
-// Options: VECTOR (8, 4, 2, 1: elements of a plane per access; 0: planes are contiguous, 8 elements per access).
+// Options: BYTES (2, 4: of an element), VECTOR (elements of a plane per access, 1 to 16 bytes; 0: planes are
+// contiguous, 16 bytes per access).
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/portable.h"
 #include "kernels/gpu/portable/conv_shapes.h"
 
 #define THREADS 256
-#define UNIT 8  // elements of 16 bytes
+#define UNIT (16 / BYTES)  // elements of 16 bytes
+#if BYTES == 4
+typedef u32 element;
+#else
+typedef u16 element;
+#endif
 
 /// Element `f` of a folded pixel: its channel and the offset of its row and column.
 typedef struct {
@@ -38,31 +44,38 @@ INLINE int offset_in_image(const FoldShape* s, const Element* e, int y, int x) {
   return inside ? e->c * s->channel + h * s->row + w * s->column : -1;
 }
 
-INLINE u32x4 packed(const u16* v) {
+INLINE u32x4 packed(const element* v) {
   u32x4 unit;
+#if BYTES == 4
+  unit.x = v[0];
+  unit.y = v[1];
+  unit.z = v[2];
+  unit.w = v[3];
+#else
   unit.x = v[0] | (u32)v[1] << 16;
   unit.y = v[2] | (u32)v[3] << 16;
   unit.z = v[4] | (u32)v[5] << 16;
   unit.w = v[6] | (u32)v[7] << 16;
+#endif
   return unit;
 }
 
-INLINE void unpack(u32x4 unit, u16* v) {
-  const u32 pairs[] = {unit.x, unit.y, unit.z, unit.w};
+INLINE void unpack(u32x4 unit, element* v) {
+  const u32 words[] = {unit.x, unit.y, unit.z, unit.w};
   UNROLL
-  for (int i = 0; i < UNIT; ++i) v[i] = (u16)(pairs[i / 2] >> i % 2 * 16);
+  for (int i = 0; i < UNIT; ++i) v[i] = (element)(words[i * BYTES / 4] >> i * BYTES % 4 * 8);
 }
 
 /// Any tensor to folded pixels: threads follow these, 16 bytes each.
 KERNEL THREADS_PER_BLOCK(THREADS)
-    fold(GLOBAL const u16* RESTRICT tensor, GLOBAL u16* RESTRICT folded, const FoldShape s) {
+    fold(GLOBAL const element* RESTRICT tensor, GLOBAL element* RESTRICT folded, const FoldShape s) {
   const int units = s.depth / UNIT, chunks = CEIL_DIV(s.columns * units, THREADS);
   const int row = BLOCK(0) / chunks, unit = (BLOCK(0) - row * chunks) * THREADS + THREAD(0);
   const int image = row / s.rows, y = row - image * s.rows, x = unit / units, f = (unit - x * units) * UNIT;
   if (x >= s.columns) return;
-  GLOBAL const u16* from = tensor + image * s.image;
+  GLOBAL const element* from = tensor + image * s.image;
   Element e = element_at(&s, f);
-  u16 v[UNIT];
+  element v[UNIT];
   UNROLL
   for (int i = 0; i < UNIT; ++i) {
     const int at = image < s.tensor_images ? offset_in_image(&s, &e, y, x) : -1;
@@ -76,16 +89,16 @@ KERNEL THREADS_PER_BLOCK(THREADS)
 
 /// Folded pixels to a tensor: threads follow its rows, neighbours along the innermost dimension. Without padding.
 KERNEL THREADS_PER_BLOCK(THREADS)
-    unfold(GLOBAL const u16* RESTRICT folded, GLOBAL u16* RESTRICT tensor, const FoldShape s) {
+    unfold(GLOBAL const element* RESTRICT folded, GLOBAL element* RESTRICT tensor, const FoldShape s) {
   const int inner = s.channel == 1 ? s.channels : s.width, outer = s.channel == 1 ? s.width : s.channels;
   const int chunks = CEIL_DIV(inner * outer, THREADS * PER_THREAD), row = BLOCK(0) / chunks;
   const int image = row / s.height, h = row - image * s.height, y = h / s.fold_h, fy = h - y * s.fold_h;
   const int first = (BLOCK(0) - row * chunks) * THREADS * PER_THREAD + THREAD(0);
-  GLOBAL const u16* from = folded + image * s.folded_image + y * s.folded_row;
-  GLOBAL u16* to = tensor + image * s.image + (i64)h * s.row;
+  GLOBAL const element* from = folded + image * s.folded_image + y * s.folded_row;
+  GLOBAL element* to = tensor + image * s.image + (i64)h * s.row;
   const int step_o = THREADS / inner, step_i = THREADS - step_o * inner;
   int o = first / inner, i = first - o * inner;
-  u16 v[PER_THREAD];
+  element v[PER_THREAD];
   int at[PER_THREAD];
   UNROLL
   for (int n = 0; n < PER_THREAD; ++n) {
@@ -103,20 +116,21 @@ KERNEL THREADS_PER_BLOCK(THREADS)
 
 // Planes to pixels and back, without a fold: tiles through local memory.
 #define TILE 64  // channels, and pixels unless planes are contiguous
-#if VECTOR == 8 || VECTOR == 0
+#define PLANE_UNIT (VECTOR == 0 ? UNIT : VECTOR)
+#if VECTOR == 0 || VECTOR * BYTES == 16
+#define PLANE_WORDS 4
 typedef u32x4 plane_unit;
-#define PLANE_UNIT 8
-#elif VECTOR == 4
+#elif VECTOR * BYTES == 8
+#define PLANE_WORDS 2
 typedef u64 plane_unit;
-#define PLANE_UNIT 4
-#elif VECTOR == 2
+#elif VECTOR * BYTES == 4
+#define PLANE_WORDS 1
 typedef u32 plane_unit;
-#define PLANE_UNIT 2
 #else
+#define PLANE_WORDS 0
 typedef u16 plane_unit;
-#define PLANE_UNIT 1
 #endif
-#define PITCH (TILE + 2)  // elements: an odd number of banks; contiguous planes have theirs
+#define PITCH (TILE + 4 / BYTES)  // elements: an odd number of banks; contiguous planes have theirs
 
 /// A tile: up to TILE channels by up to TILE pixels of an image.
 typedef struct {
@@ -150,41 +164,45 @@ INLINE i64 unit_in_tensor(const FoldShape* s, const Tile* t, int u, int pixel) {
   return VECTOR == 0 ? at + u * PLANE_UNIT : at + (i64)(u / (TILE / PLANE_UNIT)) * s->channel + pixel;
 }
 
-/// Elements of a tile move in pairs where units have them.
-INLINE void plane_to_tile(plane_unit unit, LOCAL u16* to) {
-#if PLANE_UNIT == 8
-  LOCAL u32* const pairs = (LOCAL u32*)to;
-  pairs[0] = unit.x;
-  pairs[1] = unit.y;
-  pairs[2] = unit.z;
-  pairs[3] = unit.w;
-#elif PLANE_UNIT == 4
-  ((LOCAL u32*)to)[0] = (u32)unit;
-  ((LOCAL u32*)to)[1] = (u32)(unit >> 32);
+/// Elements of a tile move in words where units have them.
+INLINE void plane_to_tile(plane_unit unit, LOCAL element* to) {
+  LOCAL u32* const words = (LOCAL u32*)to;
+#if PLANE_WORDS == 4
+  words[0] = unit.x;
+  words[1] = unit.y;
+  words[2] = unit.z;
+  words[3] = unit.w;
+#elif PLANE_WORDS == 2
+  words[0] = (u32)unit;
+  words[1] = (u32)(unit >> 32);
+#elif PLANE_WORDS == 1
+  words[0] = unit;
 #else
-  *(LOCAL plane_unit*)to = unit;
+  *to = unit;
 #endif
 }
 
-INLINE plane_unit tile_to_plane(LOCAL const u16* from) {
-#if PLANE_UNIT == 8
-  LOCAL const u32* const pairs = (LOCAL const u32*)from;
+INLINE plane_unit tile_to_plane(LOCAL const element* from) {
+  LOCAL const u32* const words = (LOCAL const u32*)from;
+#if PLANE_WORDS == 4
   plane_unit unit;
-  unit.x = pairs[0];
-  unit.y = pairs[1];
-  unit.z = pairs[2];
-  unit.w = pairs[3];
+  unit.x = words[0];
+  unit.y = words[1];
+  unit.z = words[2];
+  unit.w = words[3];
   return unit;
-#elif PLANE_UNIT == 4
-  return ((LOCAL const u32*)from)[0] | (u64)((LOCAL const u32*)from)[1] << 32;
+#elif PLANE_WORDS == 2
+  return words[0] | (u64)words[1] << 32;
+#elif PLANE_WORDS == 1
+  return words[0];
 #else
-  return *(LOCAL const plane_unit*)from;
+  return *from;
 #endif
 }
 
 KERNEL THREADS_PER_BLOCK(THREADS)
-    planes_to_pixels(GLOBAL const u16* RESTRICT tensor, GLOBAL u16* RESTRICT folded, const FoldShape s) {
-  SHARED u16 tile[TILE * PITCH] __attribute__((aligned(16)));
+    planes_to_pixels(GLOBAL const element* RESTRICT tensor, GLOBAL element* RESTRICT folded, const FoldShape s) {
+  SHARED element tile[TILE * PITCH] __attribute__((aligned(16)));
   const Tile t = tile_of(&s);
   const int units = units_of(&t);
   UNROLL
@@ -200,7 +218,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
   for (int round = 0; round < TILE * TILE / (THREADS * UNIT); ++round) {
     const int u = round * THREADS + THREAD(0), x = u / (TILE / UNIT), c = u % (TILE / UNIT) * UNIT;
     if (x >= t.pixels || t.c + c >= s.depth) continue;
-    u16 v[UNIT];
+    element v[UNIT];
     UNROLL
     for (int i = 0; i < UNIT; ++i) v[i] = c + i < t.channels ? tile[(c + i) * t.pitch + x] : 0;
     *(GLOBAL u32x4*)(folded + t.image * s.folded_image + (t.x + x) * s.folded_column + t.c + c) = packed(v);
@@ -208,14 +226,14 @@ KERNEL THREADS_PER_BLOCK(THREADS)
 }
 
 KERNEL THREADS_PER_BLOCK(THREADS)
-    pixels_to_planes(GLOBAL const u16* RESTRICT folded, GLOBAL u16* RESTRICT tensor, const FoldShape s) {
-  SHARED u16 tile[TILE * PITCH] __attribute__((aligned(16)));
+    pixels_to_planes(GLOBAL const element* RESTRICT folded, GLOBAL element* RESTRICT tensor, const FoldShape s) {
+  SHARED element tile[TILE * PITCH] __attribute__((aligned(16)));
   const Tile t = tile_of(&s);
   UNROLL
   for (int round = 0; round < TILE * TILE / (THREADS * UNIT); ++round) {
     const int u = round * THREADS + THREAD(0), x = u / (TILE / UNIT), c = u % (TILE / UNIT) * UNIT;
     if (x >= t.pixels || c >= t.channels) continue;
-    u16 v[UNIT];
+    element v[UNIT];
     unpack(*(GLOBAL const u32x4*)(folded + t.image * s.folded_image + (t.x + x) * s.folded_column + t.c + c), v);
     UNROLL
     for (int i = 0; i < UNIT; ++i)
@@ -234,7 +252,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
 }
 
 KERNEL THREADS_PER_BLOCK(THREADS)
-    fold_weights(GLOBAL const u16* RESTRICT w, GLOBAL u16* RESTRICT folded, const FoldedWeightsShape s) {
+    fold_weights(GLOBAL const element* RESTRICT w, GLOBAL element* RESTRICT folded, const FoldedWeightsShape s) {
   const i64 at = (i64)BLOCK(0) * THREADS + THREAD(0), tap = at / s.depth, f = tap / (s.taps_h * s.taps_w);
   const int k = (int)(at - tap * s.depth), taps = (int)(tap - f * s.taps_h * s.taps_w), th = taps / s.taps_w;
   const int block = (int)f / s.channels, c = (int)f - block * s.channels;

@@ -19,15 +19,15 @@ using cuda::HopperOperand;
 using cuda::HopperPacking;
 using cuda::HopperSlices;
 
-constexpr std::int64_t kThreads = 256, kUnit = 8, kPerThread = 8, kTile = 64;  // as in fold.cl
+constexpr std::int64_t kThreads = 256, kPerThread = 8, kTile = 64;  // as in fold.cl
 
-/// Elements of a plane per access; 0: planes are contiguous, eight elements per access.
-int vector_of(const HopperOperand& o) {
+/// Elements of a plane per access; 0: planes are contiguous, 16 bytes per access.
+std::int64_t vector_of(const HopperOperand& o, std::int64_t bytes) {
   const kernels::FoldShape& s = o.shape;
-  if (s.columns <= kTile && s.channel == s.columns && std::int64_t{s.channels} * s.columns % kUnit == 0) return 0;
-  for (const int vector : {8, 4, 2})
-    if (o.unit % vector == 0) return vector;
-  return 1;
+  std::int64_t vector = 16 / bytes;
+  if (s.columns <= kTile && s.channel == s.columns && std::int64_t{s.channels} * s.columns % vector == 0) return 0;
+  while (o.unit % vector != 0) vector /= 2;
+  return vector;
 }
 
 /// Launches of the copies of one problem; `built`: one kernel per copied operand, x, w, y.
@@ -45,7 +45,9 @@ class Copies {
                                 : o->output    ? (o->planes ? "pixels_to_planes" : "unfold")
                                                : (o->planes ? "planes_to_pixels" : "fold");
       specs.push_back(
-          {"primitives/convolution/cuda/fold.cl", entry, {fmt::format("-DVECTOR={}", o->planes ? vector_of(*o) : 1)}});
+          {"primitives/convolution/cuda/fold.cl",
+           entry,
+           {fmt::format("-DVECTOR={}", o->planes ? vector_of(*o, bytes()) : 1), fmt::format("-DBYTES={}", bytes())}});
     }
     return specs;
   }
@@ -68,6 +70,9 @@ class Copies {
   void after(Stream& stream, const Kernels& built, const Problem::Args& a) const { run(stream, built, a, true); }
 
  private:
+  /// Of an element.
+  std::int64_t bytes() const { return static_cast<std::int64_t>(size_of(plan_.inner.x.type)); }
+
   bool is_flipped(const HopperOperand& o) const { return &o == &plan_.w && plan_.swapped; }
 
   static char* copies(const Problem::Args& a) {
@@ -97,11 +102,11 @@ class Copies {
     }
   }
 
-  static std::int64_t blocks_of(const HopperOperand& o) {
+  std::int64_t blocks_of(const HopperOperand& o) const {
     const auto& s = o.shape;
     const std::int64_t rows = std::int64_t{s.images} * s.rows, columns = s.columns, depth = s.depth;
     if (o.planes) return rows * ceil_div(columns, kTile) * ceil_div(depth, kTile);
-    if (!o.output) return rows * ceil_div(columns * (depth / kUnit), kThreads);
+    if (!o.output) return rows * ceil_div(columns * (depth * bytes() / 16), kThreads);
     return std::int64_t{s.tensor_images} * s.height *
            ceil_div(std::int64_t{s.channels} * s.width, kThreads * kPerThread);
   }
@@ -121,6 +126,10 @@ class HopperPacked final : public GpuSolver<Problem> {
     POLYMIO_REQUIRE(p.direction == direction_, "serves another direction");
     if (const Verdict v = cuda::hopper_runs_on(d); !v) return v;
     return cuda::hopper_packing_serves(p);
+  }
+
+  ErrorClass error_class(const Problem& p) const override {
+    return size_of(p.w.type) == 2 ? ErrorClass::kAccurate : ErrorClass::kReduced;
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
@@ -192,10 +201,11 @@ class HopperPacked final : public GpuSolver<Problem> {
       const Kernels own = take(solver(inner).kernel_specs(d, inner, point).size());
       parts.push_back({copies, of_copies, solver(inner).assemble(d, inner, point, own)});
     }
-    return [parts, slices = made.slices](Stream& stream, const Args& all) {
+    const auto bytes = static_cast<std::int64_t>(size_of(p.x.type));
+    return [parts, slices = made.slices, bytes](Stream& stream, const Args& all) {
       for (const auto& slice : slices) {
         const Part& part = parts[slice.shape];
-        const Args a = moved(all, slice);
+        const Args a = moved(all, slice, bytes);
         part.copies.before(stream, part.of_copies, a);
         part.convolve(stream, part.copies.inner(a));
         part.copies.after(stream, part.of_copies, a);
@@ -210,12 +220,11 @@ class HopperPacked final : public GpuSolver<Problem> {
   HopperSlices slices(const Problem& p) const { return cuda::hopper_slices(p, most_bytes_); }
 
   /// The arguments of a slice. A residual has the shape of y.
-  static Args moved(const Args& all, const HopperSlices::Slice& slice) {
-    constexpr std::int64_t kBytes = 2;
+  static Args moved(const Args& all, const HopperSlices::Slice& slice, std::int64_t bytes) {
     Args a = all;
-    a.x = static_cast<char*>(all.x) + slice.x * kBytes;
-    a.y = static_cast<char*>(all.y) + slice.y * kBytes;
-    if (all.residual) a.residual = static_cast<const char*>(all.residual) + slice.y * kBytes;
+    a.x = static_cast<char*>(all.x) + slice.x * bytes;
+    a.y = static_cast<char*>(all.y) + slice.y * bytes;
+    if (all.residual) a.residual = static_cast<const char*>(all.residual) + slice.y * bytes;
     return a;
   }
 
@@ -231,7 +240,9 @@ class HopperPacked final : public GpuSolver<Problem> {
       us = std::max(us, pixels * taps * kClocksPerPixel / (d.units * kClocksPerUs));
     }
     const auto add = [&](const HopperOperand& o, const TensorDesc& t) {
-      if (o.copied) us += kLaunchUs + static_cast<double>(o.bytes + t.count() * 2) / (1e3 * d.bandwidth_gbs * kRate);
+      if (o.copied)
+        us += kLaunchUs +
+              static_cast<double>(o.bytes + static_cast<std::int64_t>(t.bytes())) / (1e3 * d.bandwidth_gbs * kRate);
     };
     add(plan.x, p.x);
     add(plan.w, p.w);

@@ -16,9 +16,12 @@ namespace polymio::convolution::cuda {
 namespace {
 
 using gpu::narrow;
-constexpr std::int64_t kUnit = 8;    // elements of 16 bytes
-constexpr std::int64_t kDepth = 64;  // channels of a step of the kernels
-constexpr std::int64_t kFewChannels = 32;
+
+/// Elements of 16 bytes.
+std::int64_t unit_of(const TensorDesc& t) { return 16 / static_cast<std::int64_t>(size_of(t.type)); }
+/// Channels of a step of the kernels, half of which are few.
+std::int64_t depth_of(const TensorDesc& t) { return hopper_depth(t.type); }
+bool has_few_channels(const Problem& p) { return p.c() <= depth_of(p.x) / 2; }
 
 struct Axis {
   std::int64_t in = 1, out = 1, filter = 1, pad = 0, stride = 1, dilation = 1;
@@ -61,7 +64,8 @@ void set_tensor(HopperOperand& o, const TensorDesc& t, bool one_row) {
 }
 
 /// The folded pixels' part: images x rows x columns of `depth` elements.
-void set_folded(HopperOperand& o, std::int64_t images, std::int64_t rows, std::int64_t columns, std::int64_t depth) {
+void set_folded(HopperOperand& o, DataType type, std::int64_t images, std::int64_t rows, std::int64_t columns,
+                std::int64_t depth) {
   kernels::FoldShape& s = o.shape;
   s.images = narrow(images);
   s.rows = narrow(rows);
@@ -70,7 +74,8 @@ void set_folded(HopperOperand& o, std::int64_t images, std::int64_t rows, std::i
   s.folded_column = narrow(depth);
   s.folded_row = narrow(columns * depth);
   s.folded_image = rows * columns * depth;
-  o.bytes = round_up(images * rows * columns * depth * 2, HopperPacking::kAlignment);
+  o.bytes =
+      round_up(images * rows * columns * depth * static_cast<std::int64_t>(size_of(type)), HopperPacking::kAlignment);
 }
 
 /// A dense copy with channels last, of `images` images with `channels` channels.
@@ -78,7 +83,7 @@ HopperOperand whole_copy(const TensorDesc& t, std::int64_t images, std::int64_t 
   HopperOperand o;
   const std::int64_t plane = plane_of(t);
   set_tensor(o, t, true);
-  set_folded(o, images, 1, plane, channels);
+  set_folded(o, t.type, images, 1, plane, channels);
   o.shape.fold_h = o.shape.fold_w = 1;
   o.shape.fold_c = narrow(channels);
   o.planes = o.shape.column == 1 && o.shape.channel != 1;
@@ -97,7 +102,7 @@ bool may_write_planes(const Problem& p) {
 }
 
 bool needs_copy(const Problem& p, const TensorDesc& t) {
-  if (t.lens[1] % kUnit != 0) return true;
+  if (t.lens[1] % unit_of(t) != 0) return true;
   return !hopper_addresses(t) && !(&t == &p.output() && may_write_planes(p));
 }
 
@@ -113,15 +118,16 @@ struct SourceFold {
 /// The fold with whole 16 bytes between pixels, if it needs fewer steps than the taps of the filter.
 std::optional<SourceFold> source_fold(const Problem& p) {
   const Axis h = axis(p, 1), w = axis(p, 0);
-  if (p.spatial() > 2 || p.c() > kFewChannels || w.dilation != 1) return {};
+  if (p.spatial() > 2 || !has_few_channels(p) || w.dilation != 1) return {};
+  const std::int64_t unit = unit_of(p.x), depth = depth_of(p.x);
   for (const bool joins_rows : {true, false}) {
     SourceFold f;
     if (joins_rows && (h.stride == 1 || h.filter == 1 || h.dilation != 1)) continue;
     if (joins_rows) f.rows = h.stride;
     f.channels = p.c();
-    while (f.pixel() * w.stride % kUnit != 0) ++f.channels;
-    const std::int64_t pixel = f.pixel(), whole = kUnit / std::gcd(kUnit, pixel);
-    const std::int64_t most = kDepth / pixel, step = std::lcm(whole, w.stride);
+    while (f.pixel() * w.stride % unit != 0) ++f.channels;
+    const std::int64_t pixel = f.pixel(), whole = unit / std::gcd(unit, pixel);
+    const std::int64_t most = depth / pixel, step = std::lcm(whole, w.stride);
     f.joins_taps = true;
     if (round_up(w.filter, whole) <= most)
       f.taps = round_up(w.filter, whole);
@@ -130,8 +136,8 @@ std::optional<SourceFold> source_fold(const Problem& p) {
     else
       f.joins_taps = false;
     if (!f.joins_taps) {
-      while (f.pixel() % kUnit != 0) ++f.channels;
-      if (f.pixel() > kDepth) continue;
+      while (f.pixel() % unit != 0) ++f.channels;
+      if (f.pixel() > depth) continue;
     }
     if (ceil_div(h.filter, f.rows) * ceil_div(w.filter, f.taps) < h.filter * w.filter) return f;
   }
@@ -141,12 +147,13 @@ std::optional<SourceFold> source_fold(const Problem& p) {
 /// x and w of forward and backward weights with a fold.
 void fold_source(HopperPacking& plan, const Problem& p, const SourceFold& f) {
   const Axis h = axis(p, 1), w = axis(p, 0);
-  const std::int64_t pixel = f.pixel(), parts = ceil_div(w.filter, f.taps), filter_rows = ceil_div(h.filter, f.rows);
-  const std::int64_t step_h = h.stride / f.rows, whole = kUnit / std::gcd(kUnit, pixel);
+  const std::int64_t unit = unit_of(p.x), pixel = f.pixel(), parts = ceil_div(w.filter, f.taps),
+                     filter_rows = ceil_div(h.filter, f.rows);
+  const std::int64_t step_h = h.stride / f.rows, whole = unit / std::gcd(unit, pixel);
   const std::int64_t rows = (h.out - 1) * step_h + (filter_rows - 1) * h.dilation + 1;
   const std::int64_t columns = round_up((w.out - 1) * w.stride + parts * f.taps, whole);
   set_tensor(plan.x, p.x, false);
-  set_folded(plan.x, p.n(), rows, columns / whole, whole * pixel);
+  set_folded(plan.x, p.x.type, p.n(), rows, columns / whole, whole * pixel);
   kernels::FoldShape& x = plan.x.shape;
   x.fold_h = narrow(f.rows);
   x.fold_w = narrow(whole);
@@ -156,7 +163,7 @@ void fold_source(HopperPacking& plan, const Problem& p, const SourceFold& f) {
 
   const std::int64_t depth = f.taps * pixel, outputs = plan.inner.y.lens[1];
   set_tensor(plan.w, p.w, false);
-  set_folded(plan.w, outputs, filter_rows, parts, depth);
+  set_folded(plan.w, p.w.type, outputs, filter_rows, parts, depth);
   kernels::FoldShape& k = plan.w.shape;
   k.fold_h = narrow(f.rows);
   k.fold_w = narrow(f.taps);
@@ -202,11 +209,11 @@ struct DataFold {
 /// The blocks of dx with the least products per element, if they are fewer than without.
 std::optional<DataFold> data_fold(const Problem& p) {
   const Axis h = axis(p, 1), w = axis(p, 0);
-  if (p.spatial() != 2 || p.c() > kFewChannels || h.dilation != 1 || w.dilation != 1) return {};
+  if (p.spatial() != 2 || !has_few_channels(p) || h.dilation != 1 || w.dilation != 1) return {};
   if (h.pad >= h.filter || w.pad >= w.filter) return {};
-  constexpr std::int64_t kMostOutputs = 128, kMostBlock = 8, kMostStride = 4;
+  constexpr std::int64_t kTileOutputs = 64, kMostOutputs = 128, kMostBlock = 8, kMostStride = 4;
   const auto cost = [](std::int64_t taps, std::int64_t outputs, std::int64_t pixels) {
-    return static_cast<double>(taps * round_up(outputs, kDepth)) / static_cast<double>(pixels);
+    return static_cast<double>(taps * round_up(outputs, kTileOutputs)) / static_cast<double>(pixels);
   };
   constexpr double kGain = 0.75;
   double least = kGain * cost(h.filter * w.filter, p.c(), h.stride * w.stride);
@@ -227,10 +234,10 @@ std::optional<DataFold> data_fold(const Problem& p) {
 void fold_data(HopperPacking& plan, const Problem& p, const DataFold& f, std::int64_t depth) {
   const Axis h = axis(p, 1), w = axis(p, 0);
   const std::int64_t rows = ceil_div(h.in, f.h.block), columns = ceil_div(w.in, f.w.block);
-  const std::int64_t outputs = round_up(f.h.block * f.w.block * p.c(), kUnit);
+  const std::int64_t outputs = round_up(f.h.block * f.w.block * p.c(), unit_of(p.x));
   plan.swapped = true;
   set_tensor(plan.x, p.x, false);
-  set_folded(plan.x, p.n(), rows, columns, outputs);
+  set_folded(plan.x, p.x.type, p.n(), rows, columns, outputs);
   kernels::FoldShape& x = plan.x.shape;
   x.fold_h = narrow(f.h.block);
   x.fold_w = narrow(f.w.block);
@@ -247,7 +254,7 @@ void fold_data(HopperPacking& plan, const Problem& p, const DataFold& f, std::in
   q.geometry.pad = {-f.h.first, -f.w.first, 0};
   q.geometry.stride = {f.h.stride, f.w.stride, 1};
   plan.w.copied = true;
-  plan.w.bytes = round_up(q.w.count() * 2, HopperPacking::kAlignment);
+  plan.w.bytes = round_up(static_cast<std::int64_t>(q.w.bytes()), HopperPacking::kAlignment);
   const auto strides = meaningful_strides(p.w);
   plan.weights = {narrow(strides[0]),
                   narrow(strides[1]),
@@ -269,11 +276,11 @@ void fold_data(HopperPacking& plan, const Problem& p, const DataFold& f, std::in
                   narrow(w.stride)};
 }
 
-/// Channels of a copy. Those of an input are whole boxes of 64, or of 32 for the last: loads of boxes whose channels do
-/// not all exist take longer.
+/// Channels of a copy. Those of an input are whole boxes of a step, or of half a step for the last: loads of boxes
+/// whose channels do not all exist take longer.
 std::int64_t copied_channels(const Problem& p, const TensorDesc& t) {
-  const std::int64_t channels = round_up(t.lens[1], kUnit), last = channels % kDepth;
-  return &t != &p.output() && last > kDepth / 2 ? round_up(channels, kDepth) : channels;
+  const std::int64_t depth = depth_of(t), channels = round_up(t.lens[1], unit_of(t)), last = channels % depth;
+  return &t != &p.output() && last > depth / 2 ? round_up(channels, depth) : channels;
 }
 
 /// All but where copies are in the workspace.
@@ -340,7 +347,8 @@ static Verdict slice_serves(const Problem& p) {
 }
 
 Verdict hopper_packing_serves(const Problem& p) {
-  POLYMIO_REQUIRE(p.all_types(DataType::kHalf) || p.all_types(DataType::kBFloat16), "not all floats of 16 bits");
+  POLYMIO_REQUIRE(p.all_types(DataType::kHalf) || p.all_types(DataType::kBFloat16) || p.all_types(DataType::kFloat),
+                  "not all floats of 16 or 32 bits");
   POLYMIO_REQUIRE(!p.has_casts(), "casts");
   POLYMIO_REQUIRE(p.groups() == 1, "groups");
   POLYMIO_REQUIRE(is_dense(p.w), "strided weights");
@@ -353,8 +361,8 @@ Verdict hopper_packing_serves(const Problem& p) {
     POLYMIO_REQUIRE(p.scalars != Scalars::kBilinear, "does not add to a copy");
     POLYMIO_REQUIRE(!p.epilogue.residual, "does not add a tensor to a copy");
   }
-  POLYMIO_REQUIRE(p.k() % kUnit == 0 || !(p.epilogue.bias || p.epilogue.scale),
-                  "parameters of channels that are no multiple of 8");
+  POLYMIO_REQUIRE(p.k() % unit_of(p.y) == 0 || !(p.epilogue.bias || p.epilogue.scale),
+                  "parameters of channels that are no multiple of 16 bytes");
   for (const Problem& slice : hopper_slices(p).shapes)
     if (const Verdict v = slice_serves(slice); !v) return v;
   return {};

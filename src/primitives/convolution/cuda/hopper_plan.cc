@@ -247,7 +247,7 @@ Verdict hopper_serves(const Problem& p) {
     if (planes && t == &p.output()) continue;
     if (const Verdict v = hopper_addresses(*t); !v) return v;
   }
-  POLYMIO_REQUIRE(!planes || (size_of(p.w.type) == 2 && p.all_types(p.w.type)), "planes of other types");
+  POLYMIO_REQUIRE(!planes || (size_of(p.w.type) > 1 && p.all_types(p.w.type)), "planes of other types");
   POLYMIO_REQUIRE(!planes || (p.scalars != Scalars::kBilinear && !p.epilogue.residual), "does not add to planes");
   POLYMIO_REQUIRE_MOST(p.w.count(), kMaxIndex, "elements of w");
   POLYMIO_REQUIRE(!p.epilogue.norm, "does not fuse a batch norm before it is folded");
@@ -274,7 +274,7 @@ int plane_unit(const TensorDesc& t) {
     if (strides[static_cast<std::size_t>(i)] != pixels) return 1;
     pixels *= t.lens[static_cast<std::size_t>(i)];
   }
-  for (const int unit : {8, 4})
+  for (int unit = 16 / size_in_bytes(t.type); unit >= 4; unit /= 2)
     if (pixels % unit == 0 && strides[0] % unit == 0 && strides[1] % unit == 0) return unit;
   return 1;
 }
@@ -438,7 +438,7 @@ HopperHalo hopper_halo(const Problem& p) {
   const bool planes = hopper_writes_planes(p);
   const auto dst_strides = meaningful_strides(dst);
   const auto last = static_cast<std::size_t>(dst.rank - 1);
-  if (planes && dst_strides[last] != 1) return plan;
+  if (planes && (dst_strides[last] != 1 || size_of(dst.type) != 2)) return plan;
   const PhaseAxes phase = phases_of(p).front();
   const std::int64_t reach_w = reach(phase[0]), reach_h = reach(phase[1]), slice_taps = phase[0].taps * phase[1].taps;
   const int depth = hopper_depth(src.type);
