@@ -54,8 +54,8 @@ start_all_on() {  # device
 }
 
 start_tune_points() {  # every one of the kernels whose tiles are templates
-  POLYMIO_TEST_POINTS=all POLYMIO_TEST_ONLY=ConvHopper POLYMIO_TEST_DEVICE=cuda:0 start points.0 540 \
-    "$build/bin/solver_tests" --gtest_filter="*/convolution_gpu_hopper*"
+  POLYMIO_TEST_POINTS=all POLYMIO_TEST_ONLY=ConvHopper,ConvCudaLongFilters POLYMIO_TEST_DEVICE=cuda:0 start points.0 540 \
+    "$build/bin/solver_tests" --gtest_filter="*/convolution_gpu_hopper*:*/convolution_gpu_long_filters"
 }
 
 start_memory_checks() {  # a small problem per kernel
@@ -70,7 +70,7 @@ start_memory_checks() {  # a small problem per kernel
       POLYMIO_TEST_EVERY=$every start "$tool.$((i++))" 540 compute-sanitizer --tool "$tool" --error-exitcode 9 \
         "$build/bin/${job% *}" --gtest_filter="${job#* }"
     done
-    for job in "ConvGpuDepthwise depthwise_matrix" "ConvCudaTensor tensor_tiles" "ConvHopper hopper" "ConvHopper hopper_bytes" "ConvHopperPacked hopper_packed" "ConvHopperSplit hopper_split"; do
+    for job in "ConvGpuDepthwise depthwise_matrix" "ConvCudaTensor tensor_tiles" "ConvCudaLongFilters long_filters" "ConvHopper hopper" "ConvHopper hopper_bytes" "ConvHopperPacked hopper_packed" "ConvHopperSplit hopper_split"; do
       [[ "$tool ${job% *}" != "racecheck ConvHopper"* ]] || continue
       POLYMIO_TEST_ONLY=${job% *} start "$tool.$((i++))" 540 compute-sanitizer --tool "$tool" --error-exitcode 9 \
         "$build/bin/solver_tests" --gtest_filter="*/convolution_gpu_${job#* }"

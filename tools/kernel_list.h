@@ -102,7 +102,7 @@ inline std::vector<KernelSpec> listed_programs(const DeviceInfo& device) {
 
 /// The programs of every tune point of the convolution solvers whose kernels are C++ templates: channels-last problems
 /// of 16 bits and of TF32 of one to three dimensions with few and with many channels, with steps of 1 and 2; of two, in
-/// 16 bits, also those that write planes.
+/// 16 bits, also those that write planes; long filters of one dimension.
 inline std::vector<KernelSpec> template_programs(const DeviceInfo& device) {
   using convolution::Direction;
   using convolution::Scalars;
@@ -117,6 +117,11 @@ inline std::vector<KernelSpec> template_programs(const DeviceInfo& device) {
       step *= lens[axis];
     }
     return make_tensor(type, lens, strides);
+  };
+  const auto add_all = [&](const convolution::Problem& p) {
+    convolution::validate(p);
+    for (KernelSpec& spec : convolution::programs(device, p, {.math = MathMode::kTf32}, "", true))
+      if (!spec.instantiation.empty() && seen.insert(program_name(spec)).second) all.push_back(std::move(spec));
   };
   const auto add = [&](DataType type, Direction direction, std::size_t spatial, std::int64_t channels,
                        std::int64_t filter, std::int64_t stride, bool planes = false,
@@ -142,9 +147,17 @@ inline std::vector<KernelSpec> template_programs(const DeviceInfo& device) {
     p.scalars = scalars;
     TensorDesc& output = direction == Direction::kForward ? p.y : p.x;
     if (result) output.type = output.cast = *result;
-    convolution::validate(p);
-    for (KernelSpec& spec : convolution::programs(device, p, {.math = MathMode::kTf32}, "", true))
-      if (!spec.instantiation.empty() && seen.insert(program_name(spec)).second) all.push_back(std::move(spec));
+    add_all(p);
+  };
+  const auto add_long_filter = [&](DataType type, Direction direction, std::int64_t taps) {
+    convolution::Problem p;
+    p.direction = direction;
+    p.geometry.spatial = 1;
+    p.geometry.groups = 2;
+    p.x = make_tensor(type, std::array<std::int64_t, 3>{1, 2, 2 * taps}, {});
+    p.w = make_tensor(type, std::array<std::int64_t, 3>{2, 1, taps}, {});
+    p.y = make_tensor(type, std::array<std::int64_t, 3>{1, 2, taps + 1}, {});
+    add_all(p);
   };
   for (const DataType type : {DataType::kHalf, DataType::kBFloat16, DataType::kFloat})
     for (const Direction d : {Direction::kForward, Direction::kBackwardData, Direction::kBackwardWeights})
@@ -152,6 +165,9 @@ inline std::vector<KernelSpec> template_programs(const DeviceInfo& device) {
         for (const std::size_t spatial : {1u, 2u, 3u})
           for (const std::int64_t filter : {1, 3})
             for (const std::int64_t stride : {1, 2}) add(type, d, spatial, channels, filter, stride);
+  for (const DataType type : {DataType::kHalf, DataType::kBFloat16})
+    for (const Direction d : {Direction::kForward, Direction::kBackwardData, Direction::kBackwardWeights})
+      for (const std::int64_t taps : {50, 150, 300, 600, 1200}) add_long_filter(type, d, taps);
   for (const Direction d : {Direction::kForward, Direction::kBackwardData})
     for (const std::int64_t channels : {64, 256})
       for (const std::int64_t stride : {1, 2}) add(DataType::kHalf, d, 2, channels, 3, stride, true);

@@ -90,10 +90,15 @@ struct Kind {
   const char* name;
   std::int64_t c, filter, pad, stride, dilation, groups;
 };
-constexpr Kind kKinds[] = {{"1x1", 64, 1, 0, 1, 1, 1},        {"3x3", 64, 3, 1, 1, 1, 1},
-                           {"5x5", 64, 5, 2, 1, 1, 1},        {"stride 2", 64, 3, 1, 2, 1, 1},
-                           {"dilation 2", 64, 3, 2, 1, 2, 1}, {"3 channels", 3, 7, 3, 2, 1, 1},
-                           {"16 groups", 64, 3, 1, 1, 1, 16}, {"depthwise", 64, 3, 1, 1, 1, 64}};
+constexpr Kind kKinds[] = {{"1x1", 64, 1, 0, 1, 1, 1},
+                           {"3x3", 64, 3, 1, 1, 1, 1},
+                           {"5x5", 64, 5, 2, 1, 1, 1},
+                           {"stride 2", 64, 3, 1, 2, 1, 1},
+                           {"dilation 2", 64, 3, 2, 1, 2, 1},
+                           {"3 channels", 3, 7, 3, 2, 1, 1},
+                           {"16 groups", 64, 3, 1, 1, 1, 16},
+                           {"depthwise", 64, 3, 1, 1, 1, 64},
+                           {"depthwise with 33 taps", 64, 33, 16, 1, 1, 64}};
 
 convolution::Problem problem(convolution::Direction direction, const Types& types, int spatial, Order order,
                              const Kind& kind) {

@@ -1,4 +1,4 @@
-// The kernels of ConvHopper as the host's compiler sees them: without its warnings.
+// The convolution kernels that are C++ templates, as the host's compiler sees them: without its warnings.
 // SPDX-License-Identifier: MIT
 #pragma once
 #pragma GCC system_header
@@ -13,3 +13,4 @@ using namespace polymio::kernels;
 #include "primitives/convolution/cuda/hopper_halo.cu"
 #include "primitives/convolution/cuda/hopper_halo_weights.cu"
 #include "primitives/convolution/cuda/hopper_weights.cu"
+#include "primitives/convolution/cuda/long_filters.cu"

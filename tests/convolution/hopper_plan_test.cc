@@ -1,5 +1,5 @@
-// Executes ConvHopper on the CPU: its plans, launches and kernels on an emulated multiprocessor, with values whose sums
-// are exact, against the definition in double.
+// Executes ConvHopper and ConvCudaLongFilters on the CPU: its plans, launches and kernels on an emulated
+// multiprocessor, with values whose sums are exact, against the definition in double.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -91,7 +91,8 @@ class HostHopper final : public ForwardingStream {
     };
     std::vector<Line> copy((bytes + sizeof(Line) - 1) / sizeof(Line));
     std::memcpy(copy.data(), arguments[0].data, bytes);
-    emulated::run_blocks(shape, product_of(spec.generated), memory, [&, call = run] { call(copy.data()); });
+    const emulated::Product product = spec.generated.empty() ? emulated::Product{} : product_of(spec.generated);
+    emulated::run_blocks(shape, product, memory, [&, call = run] { call(copy.data()); });
   }
 
   std::vector<emulated::Extent> memory;  // that tensor maps may reach
@@ -199,9 +200,9 @@ struct Options {
   bool planes = false;                            // the output's channels are not innermost; of parts no tensor's
   std::optional<DataType> second = {}, out = {};  // types of weights and output that differ from `type`
   Rounding rounding = Rounding::kStandard;
-  const char* solver = "";        // the end of its name without the direction
-  std::array<int, 2> parts = {};  // ConvHopperSplit: of bf16 that the operands x or y and w need
-  int infinite = -1;              // which operand has an infinity
+  const char* solver = "ConvHopper";  // its name without the direction
+  std::array<int, 2> parts = {};      // ConvHopperSplit: of bf16 that the operands x or y and w need
+  int infinite = -1;                  // which operand has an infinity
 };
 
 /// A problem with its tensors and the expected output.
@@ -229,8 +230,7 @@ class Layer {
     p_.epilogue = o.epilogue;
     p_.scalars = o.beta != 0 ? Scalars::kBilinear : o.alpha != 1 ? Scalars::kScale : Scalars::kDefault;
     for (const SolverBase* s : solvers(d, DeviceKind::kCuda))
-      if (std::string_view name = s->info().name;
-          name.substr(0, name.size() - 3) == fmt::format("ConvHopper{}", o.solver))
+      if (std::string_view name = s->info().name; name.substr(0, name.size() - 3) == o.solver)
         solver_ = dynamic_cast<const GpuSolver<Problem>*>(s);
     const TensorDesc* const tensors[] = {&p_.x, &p_.w, &p_.y, &p_.y};
     for (std::size_t i = 0; i < 4; ++i) data_[i] = random(tensors[i]->type, tensors[i]->space(), 2);
@@ -700,8 +700,13 @@ TEST_F(HopperPlan, WidenedFloat8) {
   const Shape tails{.x = {2, 144, 9, 10}, .w = {208, 144, 2, 3}, .pad = {1, 1}},
       strided{.x = {2, 80, 9, 11}, .w = {144, 80, 3, 3}, .pad = {1, 1}, .stride = {2, 2}, .dilation = {1, 2}};
   const auto with = [](DataType type, DataType second, DataType out, double alpha = 1, double beta = 0, int units = 2) {
-    return Options{
-        .alpha = alpha, .beta = beta, .units = units, .type = type, .second = second, .out = out, .solver = "Widened"};
+    return Options{.alpha = alpha,
+                   .beta = beta,
+                   .units = units,
+                   .type = type,
+                   .second = second,
+                   .out = out,
+                   .solver = "ConvHopperWidened"};
   };
   Layer(kForward, tails, with(kF4, kF5, kF4)).check({3, 1, 0});
   Layer(kData, tails, with(kF4, kF4, kF4, 0.25, 1)).check({4, 1, 0});
@@ -719,7 +724,7 @@ const Shape kStrided{.x = {2, 72, 9, 11}, .w = {72, 72, 3, 3}, .pad = {1, 1}, .s
 
 /// fp32 in as many parts of bf16, or in fp32 arithmetic because of an infinity in the operand `infinite`.
 Options in_parts(std::array<int, 2> parts, int infinite = -1) {
-  return {.type = DataType::kFloat, .solver = "Split", .parts = parts, .infinite = infinite};
+  return {.type = DataType::kFloat, .solver = "ConvHopperSplit", .parts = parts, .infinite = infinite};
 }
 
 // Every pair of parts that matters; tails of steps and tiles.
@@ -779,6 +784,34 @@ TEST_F(HopperPlan, SharesAndPartsOfWeights) {
       layer.set_units(units);
       EXPECT_EQ(layer.check_tiles({0, 1}), numbers(std::size(cuda::kWeightTiles)));
     }
+  }
+}
+
+// Tails of tiles and chunks, padding beyond the filter's reach, images that add up, both types, every tile; views, what
+// is added; results shorter than a row of a tile.
+TEST_F(HopperPlan, LongFilters) {
+  const auto layer = [](Direction d, std::int64_t n, std::int64_t w, std::int64_t taps, std::int64_t pad, Options o) {
+    o.solver = "ConvCudaLongFilters";
+    return Layer(d, {.x = {n, 3, w}, .w = {3, 1, taps}, .pad = {pad}, .groups = 3}, o);
+  };
+  const Options half{}, bfloat16{.alpha = 0.5, .beta = 2, .type = DataType::kBFloat16};
+  for (const Direction d : kDirections) {
+    const bool weights = d == kWeights;
+    for (int tile = 0; tile < 4; ++tile)
+      layer(d, 2, weights ? 60 : 1100, weights ? 33 : 47, weights ? 16 : 46, half).check({tile});
+    layer(d, 1, weights ? 190 : 1500, weights ? 180 : 150, weights ? 90 : 149, bfloat16).check({0});
+    layer(d, 2, 300, weights ? 90 : 330, weights ? 100 : 340, bfloat16).check({2});
+    layer(d, 2, weights ? 1900 : 1030, weights ? 40 : 1300, weights ? 0 : 1299, half).check({3});
+    const Options view{.alpha = 2, .beta = 1, .x_strides = {1200, 1, 9}, .y_strides = {3100, 1030, 5}};
+    layer(d, 2, 60, 60, 30, view).check({3});
+  }
+}
+
+// Infinities reach the results that depend on them, and no others.
+TEST_F(HopperPlan, LongFiltersOfInfinities) {
+  for (const Direction d : kDirections) {
+    const Shape s{.x = {2, 3, d == kWeights ? 60 : 200}, .w = {3, 1, 40}, .pad = {20}, .groups = 3};
+    for (const int tile : {0, 3}) Layer(d, s, {.solver = "ConvCudaLongFilters", .infinite = 0}).check({tile});
   }
 }
 

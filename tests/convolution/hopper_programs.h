@@ -1,4 +1,4 @@
-// The kernel templates of ConvHopper, compiled for the emulated multiprocessor.
+// The kernel templates of ConvHopper and ConvCudaLongFilters, compiled for the emulated multiprocessor.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <cstdint>

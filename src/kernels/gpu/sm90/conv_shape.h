@@ -1,6 +1,6 @@
-// Arguments of the convolution kernels for sm90 (primitives/convolution/cuda/hopper*.cu), shared with the host, which
-// includes runtime/device.h before. Spatial dimensions are in the order of tensor maps: W, H, D; missing ones have
-// size 1. Strides are in elements.
+// Arguments of the convolution kernels that are C++ templates (primitives/convolution/cuda/*.cu), shared with the host,
+// which includes runtime/device.h before. Spatial dimensions are in the order of tensor maps: W, H, D; missing ones
+// have size 1. Strides are in elements.
 // SPDX-License-Identifier: MIT
 #pragma once
 #ifdef __CUDACC_RTC__
@@ -86,6 +86,18 @@ struct ConvHaloWeightsShape {
   int tile_w, tile_h, halo_w;
   int stage_bytes, box_bytes;  // in shared memory: of a tile of dy and of x, and what is loaded of x
   int pad[2], dilation[2];
+  float alpha, beta;
+};
+
+/// Sizes of ConvLongFilters, along the dimension of the filter. `source` is x or dy; `tap` the filter or, for its
+/// gradient, dy. Strides between images, channels, and elements.
+struct ConvLongFiltersShape {
+  int images, channels, tiles;  // tiles of the results of a channel
+  int source_size, taps, results;
+  int first;  // of the source, that result 0 multiplies by tap 0
+  long long source_image, source_channel, source_step;
+  long long tap_image, tap_channel, tap_step;
+  long long result_image, result_channel, result_step;
   float alpha, beta;
 };
 

@@ -61,6 +61,9 @@ DEVICE void store_matrices_transposed(u32 shared, const u32 (&m)[4]) {
 DEVICE void store_shared(u32 address, unsigned short v) {
   asm volatile("st.shared.b16 [%0], %1;" ::"r"(address), "h"(v) : "memory");
 }
+DEVICE void store_shared(u32 address, u32 v) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(v) : "memory");
+}
 DEVICE void store_shared(u32 address, uint2 v) {
   asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(address), "r"(v.x), "r"(v.y) : "memory");
 }

@@ -10,9 +10,9 @@ namespace {
 using kernels::ConvProduct;
 using kernels::CutRequest;
 
-constexpr int kRows[] = {64, 128, 256};     // per piece; more rows gain nothing from packed operands
-constexpr int kPieces[] = {1, 2, 4, 8};     // per thread
-constexpr int kDepths[] = {128, 256, 512};  // panels of B of half, one and two times the first-level cache
+constexpr int kPieceRows[] = {64, 128, 256};  // per piece; more rows gain nothing from packed operands
+constexpr int kPieces[] = {1, 2, 4, 8};       // per thread
+constexpr int kDepths[] = {128, 256, 512};    // panels of B of half, one and two times the first-level cache
 
 template <std::size_t N>
 bool contains(const int (&values)[N], std::int64_t value) {
@@ -40,7 +40,7 @@ TuneSpace product_knobs(const std::vector<ConvProduct>& products, const kernels:
     columns = std::max(columns, p.gemm.n);
   }
   Knob row_knob{"rows", {0}}, piece_knob{"pieces", {0}}, depth_knob{"depth", {}};
-  for (const int r : kRows)
+  for (const int r : kPieceRows)
     if (r < rows) row_knob.values.push_back(r);
   if (rows > tile.rows || columns > tile.lanes)
     piece_knob.values.insert(piece_knob.values.end(), kPieces, std::end(kPieces));
@@ -62,7 +62,7 @@ ProductTuning read_tuning(const TunePoint& point) {
 bool is_distinct(std::vector<ConvProduct> products, std::int64_t groups, const kernels::TileShape& tile, int threads,
                  const TunePoint& point) {
   const ProductTuning t = read_tuning(point);
-  if (t.cut.rows != 0 && !contains(kRows, t.cut.rows)) return false;
+  if (t.cut.rows != 0 && !contains(kPieceRows, t.cut.rows)) return false;
   if (t.cut.pieces != 0 && !contains(kPieces, t.cut.pieces)) return false;
   if (t.depth != point.back()) return false;
   if (t.depth != kernels::kGemmDepthBlock && steps(products, t.depth) == steps(products, kernels::kGemmDepthBlock))
@@ -76,7 +76,7 @@ bool is_distinct(std::vector<ConvProduct> products, std::int64_t groups, const k
   // Of equal cuts, 0 represents the value that it chooses, else the largest request represents the smaller ones.
   if (t.cut.rows != 0 && same_as({0, t.cut.pieces})) return false;
   if (t.cut.pieces != 0 && same_as({t.cut.rows, 0})) return false;
-  if (t.cut.rows != 0 && t.cut.rows != kRows[2] && same_as({2 * t.cut.rows, t.cut.pieces})) return false;
+  if (t.cut.rows != 0 && t.cut.rows != kPieceRows[2] && same_as({2 * t.cut.rows, t.cut.pieces})) return false;
   return t.cut.pieces == 0 || t.cut.pieces == kPieces[3] || !same_as({t.cut.rows, 2 * t.cut.pieces});
 }
 

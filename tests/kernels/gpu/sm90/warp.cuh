@@ -2,16 +2,32 @@
 // this header before the one in src/.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "kernels/gpu/sm90/warpgroup.cuh"
 
 namespace sm90 {
 
-/// Of TF32.
+inline void load_matrices(u32 shared, u32 (&m)[4]) {
+  const unsigned lane = threadIdx.x % 32;
+  std::array<u32, 32> rows;
+  std::ranges::copy(polymio::emulated::exchange(shared), rows.begin());
+  for (unsigned i = 0; i < 4; ++i) m[i] = polymio::emulated::read_shared<u32>(rows[8 * i + lane / 4] + lane % 4 * 4);
+}
+
+/// The product of the elements of two words.
+template <class Element>
+float multiply_words(u32 a, u32 b) {
+  if constexpr (std::is_same_v<Element, Tf32>)
+    return std::bit_cast<float>(a) * std::bit_cast<float>(b);
+  else
+    return Element::low(a) * Element::low(b) + Element::high(a) * Element::high(b);
+}
+
 template <class Element>
 void multiply_by_warp(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
-  static_assert(std::is_same_v<Element, Tf32>);
   static std::pair<const u32*, const u32*> fragments[1024];  // of the threads of a block
   fragments[threadIdx.x] = {a, b};
   __syncwarp();
@@ -19,9 +35,9 @@ void multiply_by_warp(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
   const auto* const warp = fragments + (threadIdx.x - lane);
   for (unsigned i = 0; i < 4; ++i) {
     const unsigned row = i / 2, column = lane % 4 * 2 + i % 2;  // row: of the upper or the lower quarters
-    for (unsigned k = 0; k < 8; ++k)
-      d[i] += std::bit_cast<float>(warp[lane / 4 * 4 + k % 4].first[k / 4 * 2 + row]) *
-              std::bit_cast<float>(warp[column * 4 + k % 4].second[k / 4]);
+    for (unsigned k = 0; k < 8; ++k)                            // words
+      d[i] += multiply_words<Element>(warp[lane / 4 * 4 + k % 4].first[k / 4 * 2 + row],
+                                      warp[column * 4 + k % 4].second[k / 4]);
   }
   __syncwarp();
 }

@@ -1,0 +1,174 @@
+// ConvCudaLongFilters: depthwise convolution with a long filter along one dimension (of causal convolutions and state
+// space models) as products of matrices on NVIDIA's matrix units, where a thread per result reads every tap. 16-bit
+// floats, any strides of tensors.
+// SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+
+#include "base/math.h"
+#include "core/kernel_builder.h"
+#include "kernels/gpu/sm90/conv_shape.h"
+#include "primitives/convolution/convolution.h"
+#include "primitives/convolution/cuda/matrix_units.h"
+#include "primitives/convolution/gpu/arguments.h"
+
+namespace polymio::convolution {
+namespace {
+
+using gpu::narrow;
+using Shape = kernels::ConvLongFiltersShape;
+
+constexpr std::int64_t kRow = 64;            // results, as in long_filters.cu
+constexpr std::int64_t kLeastTaps = 32;      // below, threads per result are faster
+constexpr std::int64_t kMostSize = 1 << 29;  // of a dimension: sums of two stay within 32 bits
+
+/// Warps of a block, and blocks of 16 rows of a warp.
+struct Tile {
+  int warps, row_blocks;
+  std::int64_t results() const { return warps * row_blocks * 16 * kRow; }
+  int resident() const { return (row_blocks > 1 ? 12 : 16) / warps; }  // blocks of a multiprocessor
+};
+constexpr Tile kTiles[] = {{4, 2}, {4, 1}, {2, 1}, {1, 1}};
+
+/// The only dimension along which anything has more than one element, if there is one.
+std::optional<int> long_dimension(const Problem& p) {
+  std::optional<int> found;
+  for (int i = 0; i < p.spatial(); ++i) {
+    if (p.in(i) == 1 && p.out(i) == 1 && p.filter(i) == 1 && p.geometry.pad[static_cast<std::size_t>(i)] == 0) continue;
+    if (found) return {};
+    found = i;
+  }
+  return found;
+}
+
+/// The arguments of ConvLongFilters.
+struct Arguments {
+  const void *source, *taps;
+  void* result;
+  Shape shape;
+};
+
+Shape shape_of(const Problem& p, const Tile& tile) {
+  const int i = *long_dimension(p);
+  const auto at = static_cast<std::size_t>(i);
+  const bool data = p.direction == Direction::kBackwardData, weights = p.direction == Direction::kBackwardWeights;
+  const auto step = [&](const TensorDesc& t) { return t.strides[at + 2]; };
+  Shape s{};
+  s.images = narrow(p.n());
+  s.channels = narrow(p.c());
+  const TensorDesc &source = data ? p.y : p.x, &taps = weights ? p.y : p.w, &result = p.output();
+  s.source_size = narrow(source.lens[at + 2]);
+  s.taps = narrow(taps.lens[at + 2]);
+  s.results = narrow(result.lens[at + 2]);
+  s.first = narrow(data ? p.geometry.pad[at] - (p.filter(i) - 1) : -p.geometry.pad[at]);
+  s.tiles = narrow(ceil_div(s.results, tile.results()));
+  s.source_image = source.strides[0];
+  s.source_channel = source.strides[1];
+  s.source_step = step(source);
+  s.tap_image = weights ? taps.strides[0] : 0;
+  s.tap_channel = weights ? taps.strides[1] : taps.strides[0];
+  s.tap_step = step(taps);
+  s.result_image = weights ? 0 : result.strides[0];
+  s.result_channel = weights ? result.strides[0] : result.strides[1];
+  s.result_step = step(result);
+  return s;
+}
+
+std::int64_t blocks_of(const Problem& p, const Shape& s) {
+  return std::int64_t{s.tiles} * s.channels * (p.direction == Direction::kBackwardWeights ? 1 : s.images);
+}
+
+/// Elements of a tile's sum that pass through shared memory together.
+int chunk_of(const Shape& s) {
+  constexpr std::uint32_t kLeast = 128, kMost = 2048;
+  return static_cast<int>(std::clamp(std::bit_ceil(static_cast<std::uint32_t>(s.taps + kRow - 1)), kLeast, kMost));
+}
+
+class CudaLongFilters final : public GpuSolver<Problem> {
+ public:
+  CudaLongFilters(const SolverInfo& info, Direction d) : GpuSolver(info), direction_(d) {}
+
+  Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
+    constexpr std::int64_t kMostBlocks = std::int64_t{1} << 30;
+    POLYMIO_REQUIRE(p.direction == direction_, "serves another direction");
+    if (const Verdict v = gpu::check_device(d, p); !v) return v;
+    POLYMIO_REQUIRE(cuda::has_matrix_units(d), "needs matrix units of sm80 or later");
+    POLYMIO_REQUIRE(p.all_types(DataType::kHalf) || p.all_types(DataType::kBFloat16), "not all floats of 16 bits");
+    POLYMIO_REQUIRE(p.depthwise() && p.k() == p.c(), "not one input and one output channel per group");
+    const auto i = long_dimension(p);
+    POLYMIO_REQUIRE(i, "not along one dimension");
+    const auto at = static_cast<std::size_t>(*i);
+    POLYMIO_REQUIRE(p.geometry.stride[at] == 1 && p.geometry.dilation[at] == 1, "stride or dilation is not 1");
+    POLYMIO_REQUIRE(p.filter(*i) >= kLeastTaps, "fewer than 32 taps");
+    for (const std::int64_t size : {p.in(*i), p.out(*i), p.filter(*i), p.geometry.pad[at], p.n(), p.c()})
+      POLYMIO_REQUIRE_MOST(size, kMostSize, "elements of a dimension");
+    const std::int64_t least = kTiles[std::size(kTiles) - 1].results();
+    const std::int64_t planes = direction_ == Direction::kBackwardWeights ? p.c() : p.n() * p.c();
+    POLYMIO_REQUIRE_MOST(planes, kMostBlocks, "blocks");
+    POLYMIO_REQUIRE_MOST(planes * ceil_div(p.output().lens[at + 2], least), kMostBlocks, "blocks");
+    return {};
+  }
+
+  /// Blocks run in rounds of what the multiprocessors hold. Matrix units multiply eight times as many numbers as the
+  /// others; the rate is a guess.
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    constexpr double kLaunchUs = 3, kRate = 8 * 0.5;
+    const Tile& tile = kTiles[point[0]];
+    const Shape s = shape_of(p, tile);
+    const std::int64_t resident = std::int64_t{d.units} * tile.resident();
+    const double rounds = static_cast<double>(ceil_div(blocks_of(p, s), resident) * resident);
+    const double images = direction_ == Direction::kBackwardWeights ? static_cast<double>(s.images) : 1;
+    const double products = static_cast<double>(tile.results()) * (static_cast<double>(s.taps) + kRow) * images;
+    return kLaunchUs + 2 * rounds * products / (1e3 * d.fp32_gflops * kRate);
+  }
+
+  TuneSpace tune_space(const DeviceInfo&, const Problem&) const override { return {{"tile", {0, 1, 2, 3}}}; }
+  bool is_valid(const DeviceInfo&, const Problem&, const TunePoint& point) const override {
+    return point.size() == 1 && point[0] >= 0 && point[0] < static_cast<int>(std::size(kTiles));
+  }
+  TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
+    int best = 0;
+    for (int i = 1; i < static_cast<int>(std::size(kTiles)); ++i)
+      if (estimate(d, p, {i}) < estimate(d, p, {best})) best = i;
+    return {best};
+  }
+
+  std::vector<KernelSpec> kernel_specs(const DeviceInfo&, const Problem& p, const TunePoint& point) const override {
+    const Tile& tile = kTiles[point[0]];
+    KernelSpec spec{"primitives/convolution/cuda/long_filters.cu", "conv_long_filters", {}};
+    spec.instantiation = fmt::format("sm90::ConvLongFilters<sm90::{}, {}, {}, {}, {}, {}>",
+                                     p.w.type == DataType::kHalf ? "Half" : "Bfloat16", tile.warps, tile.row_blocks,
+                                     chunk_of(shape_of(p, tile)), direction_ == Direction::kBackwardData,
+                                     direction_ == Direction::kBackwardWeights);
+    return {spec};
+  }
+
+  Invoker assemble(const DeviceInfo&, const Problem& p, const TunePoint& point, const Kernels& built) const override {
+    const Tile& tile = kTiles[point[0]];
+    const Shape shape = shape_of(p, tile);
+    Launch where = launch_shape(32 * tile.warps, blocks_of(p, shape));
+    const std::int64_t chunk = chunk_of(shape);
+    where.shared_bytes = static_cast<std::uint32_t>(2 * (tile.results() - kRow + chunk) + 4 * (chunk + kRow + 16) + 4);
+    return [built, shape, where, direction = direction_](Stream& stream, const Args& a) {
+      const bool data = direction == Direction::kBackwardData, weights = direction == Direction::kBackwardWeights;
+      Arguments arguments{data ? a.y : a.x, weights ? a.y : a.w, data ? a.x : weights ? a.w : a.y, shape};
+      arguments.shape.alpha = static_cast<float>(a.alpha);
+      arguments.shape.beta = static_cast<float>(a.beta);
+      launch(stream, *built[0], where, arguments);
+    };
+  }
+
+ private:
+  Direction direction_;
+};
+
+}  // namespace
+
+std::unique_ptr<const SolverBase> cuda_long_filters(const SolverInfo& info, Direction d) {
+  return std::make_unique<CudaLongFilters>(info, d);
+}
+
+}  // namespace polymio::convolution
