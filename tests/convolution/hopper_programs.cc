@@ -123,15 +123,15 @@ void add_halo_weights(Programs& to) {
 }
 
 /// Every direction.
-template <class Element, int kWarps, int kRowBlocks, int kChunk>
+template <class Element, int kWarps, int kRowBlocks>
 void add_long_filters(Programs& to) {
   const auto name = [](bool reversed, bool adds_images) {
-    return fmt::format("sm90::ConvLongFilters<{}, {}, {}, {}, {}, {}>", Name<Element>::text(), kWarps, kRowBlocks,
-                       kChunk, reversed, adds_images);
+    return fmt::format("sm90::ConvLongFilters<{}, {}, {}, {}, {}>", Name<Element>::text(), kWarps, kRowBlocks, reversed,
+                       adds_images);
   };
-  add<sm90::ConvLongFilters<Element, kWarps, kRowBlocks, kChunk, false, false>>(to, name(false, false));
-  add<sm90::ConvLongFilters<Element, kWarps, kRowBlocks, kChunk, true, false>>(to, name(true, false));
-  add<sm90::ConvLongFilters<Element, kWarps, kRowBlocks, kChunk, false, true>>(to, name(false, true));
+  add<sm90::ConvLongFilters<Element, kWarps, kRowBlocks, false, false>>(to, name(false, false));
+  add<sm90::ConvLongFilters<Element, kWarps, kRowBlocks, true, false>>(to, name(true, false));
+  add<sm90::ConvLongFilters<Element, kWarps, kRowBlocks, false, true>>(to, name(false, true));
 }
 
 using sm90::Bfloat16;
@@ -350,13 +350,12 @@ Programs programs() {
   add_halos_of_weights<Half, 2, 3, 48>(all);
   add_halos_of_weights<Tf32, 3, 3, 88, 96>(all);
   add_halos_of_weights<Tf32, 2, 3, 48>(all);
-  add_long_filters<Half, 4, 2, 128>(all);
-  add_long_filters<Half, 4, 1, 128>(all);
-  add_long_filters<Half, 2, 1, 128>(all);
-  add_long_filters<Half, 1, 1, 128>(all);
-  add_long_filters<Bfloat16, 4, 2, 256>(all);
-  add_long_filters<Bfloat16, 2, 1, 512>(all);
-  add_long_filters<Half, 1, 1, 2048>(all);
+  add_long_filters<Half, 4, 2>(all);
+  add_long_filters<Half, 4, 1>(all);
+  add_long_filters<Half, 2, 1>(all);
+  add_long_filters<Half, 1, 1>(all);
+  add_long_filters<Bfloat16, 4, 2>(all);
+  add_long_filters<Bfloat16, 2, 1>(all);
 #endif
   return all;
 }

@@ -95,6 +95,7 @@ struct ConvLongFiltersShape {
   int images, channels, tiles;  // tiles of the results of a channel
   int source_size, taps, results;
   int first;  // of the source, that result 0 multiplies by tap 0
+  int chunk;  // elements of a sum that pass through shared memory at once, a multiple of 128
   long long source_image, source_channel, source_step;
   long long tap_image, tap_channel, tap_step;
   long long result_image, result_channel, result_step;

@@ -4,8 +4,6 @@
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <bit>
 #include <optional>
 
 #include "base/math.h"
@@ -21,7 +19,8 @@ namespace {
 using gpu::narrow;
 using Shape = kernels::ConvLongFiltersShape;
 
-constexpr std::int64_t kRow = 64;            // results, as in long_filters.cu
+constexpr std::int64_t kRow = 64, kUnit = 8, kStep = 128;  // as in long_filters.cu
+constexpr std::int64_t kMostChunk = 2048;
 constexpr std::int64_t kLeastTaps = 32;      // below, threads per result are faster
 constexpr std::int64_t kMostSize = 1 << 29;  // of a dimension: sums of two stay within 32 bits
 
@@ -65,6 +64,8 @@ Shape shape_of(const Problem& p, const Tile& tile) {
   s.results = narrow(result.lens[at + 2]);
   s.first = narrow(data ? p.geometry.pad[at] - (p.filter(i) - 1) : -p.geometry.pad[at]);
   s.tiles = narrow(ceil_div(s.results, tile.results()));
+  const std::int64_t depth = s.taps + kRow + kUnit - 2;
+  s.chunk = narrow(round_up(ceil_div(depth, ceil_div(depth, kMostChunk)), kStep));
   s.source_image = source.strides[0];
   s.source_channel = source.strides[1];
   s.source_step = step(source);
@@ -79,12 +80,6 @@ Shape shape_of(const Problem& p, const Tile& tile) {
 
 std::int64_t blocks_of(const Problem& p, const Shape& s) {
   return std::int64_t{s.tiles} * s.channels * (p.direction == Direction::kBackwardWeights ? 1 : s.images);
-}
-
-/// Elements of a tile's sum that pass through shared memory together.
-int chunk_of(const Shape& s) {
-  constexpr std::uint32_t kLeast = 128, kMost = 2048;
-  return static_cast<int>(std::clamp(std::bit_ceil(static_cast<std::uint32_t>(s.taps + kRow - 1)), kLeast, kMost));
 }
 
 class CudaLongFilters final : public GpuSolver<Problem> {
@@ -139,10 +134,9 @@ class CudaLongFilters final : public GpuSolver<Problem> {
   std::vector<KernelSpec> kernel_specs(const DeviceInfo&, const Problem& p, const TunePoint& point) const override {
     const Tile& tile = kTiles[point[0]];
     KernelSpec spec{"primitives/convolution/cuda/long_filters.cu", "conv_long_filters", {}};
-    spec.instantiation = fmt::format("sm90::ConvLongFilters<sm90::{}, {}, {}, {}, {}, {}>",
+    spec.instantiation = fmt::format("sm90::ConvLongFilters<sm90::{}, {}, {}, {}, {}>",
                                      p.w.type == DataType::kHalf ? "Half" : "Bfloat16", tile.warps, tile.row_blocks,
-                                     chunk_of(shape_of(p, tile)), direction_ == Direction::kBackwardData,
-                                     direction_ == Direction::kBackwardWeights);
+                                     direction_ == Direction::kBackwardData, direction_ == Direction::kBackwardWeights);
     return {spec};
   }
 
@@ -150,8 +144,9 @@ class CudaLongFilters final : public GpuSolver<Problem> {
     const Tile& tile = kTiles[point[0]];
     const Shape shape = shape_of(p, tile);
     Launch where = launch_shape(32 * tile.warps, blocks_of(p, shape));
-    const std::int64_t chunk = chunk_of(shape);
-    where.shared_bytes = static_cast<std::uint32_t>(2 * (tile.results() - kRow + chunk) + 4 * (chunk + kRow + 16) + 4);
+    // The source, the taps twice, a flag.
+    where.shared_bytes = static_cast<std::uint32_t>(2 * (tile.results() - kRow + shape.chunk) +
+                                                    4 * (shape.chunk + kRow) + 64 + 2 * 2 + 4);
     return [built, shape, where, direction = direction_](Stream& stream, const Args& a) {
       const bool data = direction == Direction::kBackwardData, weights = direction == Direction::kBackwardWeights;
       Arguments arguments{data ? a.y : a.x, weights ? a.y : a.w, data ? a.x : weights ? a.w : a.y, shape};
