@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/kernels_of.h"
 #include "primitives/activation/solvers.h"
+#include "primitives/common/caches.h"
 
 namespace polymio::activation {
 namespace {
@@ -16,9 +17,6 @@ constexpr int kLeastKib = 16, kMostKib = 1024;
 double output_bytes(const Problem& p) {
   return static_cast<double>(p.count()) * static_cast<double>(size_of(p.x.type));
 }
-
-/// Whether the tensors together exceed the last-level cache.
-bool exceeds_caches(const DeviceInfo& d, const Problem& p) { return p.work() > static_cast<double>(d.cache_bytes[2]); }
 
 class CpuPacked final : public Solver<Problem> {
  public:
@@ -40,12 +38,12 @@ class CpuPacked final : public Solver<Problem> {
   TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
     // Four tasks per thread balance threads of unequal speed.
     const double share = output_bytes(p) / (4.0 * d.threads * 1024);
-    return {share >= 256 ? 256 : share >= 64 ? 64 : kLeastKib, exceeds_caches(d, p) ? 1 : 0};
+    return {share >= 256 ? 256 : share >= 64 ? 64 : kLeastKib, common::exceeds_caches(d, p.work()) ? 1 : 0};
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
     const double written = output_bytes(p), read = p.work() - written;
-    const bool non_temporal = t[1] != 0, large = exceeds_caches(d, p);
+    const bool non_temporal = t[1] != 0, large = common::exceeds_caches(d, p.work());
     // A plain store reads the line first. Assumes caches four times as fast as memory.
     const double traffic = read + (non_temporal || !large ? written : 2 * written);
     const double gbs = std::max(d.bandwidth_gbs, 1.0) * (large || non_temporal ? 1 : 4);

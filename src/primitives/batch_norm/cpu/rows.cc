@@ -8,6 +8,7 @@
 #include "kernels/cpu/batch_norm.h"
 #include "kernels/cpu/kernels_of.h"
 #include "primitives/batch_norm/solvers.h"
+#include "primitives/common/caches.h"
 #include "primitives/common/map.h"
 
 namespace polymio::batch_norm {
@@ -209,14 +210,14 @@ class CpuRows final : public Solver<Problem> {
     return t[0] == 0 || (p.out.packed() && p.work() > static_cast<double>(d.cache_bytes[1]));
   }
   TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
-    return {p.out.packed() && p.work() > static_cast<double>(d.cache_bytes[2]) ? 1 : 0};
+    return {p.out.packed() && common::exceeds_caches(d, p.work()) ? 1 : 0};
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
     const double written = static_cast<double>(p.count()) * static_cast<double>(size_of(p.out.type));
     // Rows that the caches do not hold are read twice; a plain store reads the line first.
     const double again = direction_ == Direction::kInference ? 0 : p.work() - written;
-    const bool large = p.work() > static_cast<double>(d.cache_bytes[2]);
+    const bool large = common::exceeds_caches(d, p.work());
     const double gbs = std::max(d.bandwidth_gbs, 1.0) * (large ? 1 : 4);
     return (p.work() + again + (large && t[0] == 0 ? written : 0)) / gbs * 1e-3 + 3;
   }

@@ -6,6 +6,7 @@
 
 #include "base/math.h"
 #include "kernels/cpu/kernels_of.h"
+#include "primitives/common/caches.h"
 #include "primitives/common/map.h"
 #include "primitives/dropout/job.h"
 
@@ -71,7 +72,7 @@ void draw_mask(Stream& stream, const kernels::DropoutKernels& kernels, const Job
 void run_on_cpu(Stream& stream, const Job& job) {
   const auto& kernels = kernels::kernels_of<kernels::DropoutKernels>(stream.info().isa);
   const double bytes = 2.0 * static_cast<double>(job.count()) * static_cast<double>(size_of(job.type));
-  const bool exceeds_caches = bytes > static_cast<double>(stream.info().cache_bytes[2]);
+  const bool exceeds_caches = common::exceeds_caches(stream.info(), bytes);
   const common::Operands operands = operands_of(job);
   // Elements in the order of their numbers are not always near each other in memory: then the mask is drawn first.
   const bool fused = !job.choice.mask || job.ordered.contiguous();

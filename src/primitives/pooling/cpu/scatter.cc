@@ -7,6 +7,7 @@
 #include "base/math.h"
 #include "kernels/cpu/kernels_of.h"
 #include "kernels/cpu/pooling.h"
+#include "primitives/common/caches.h"
 #include "primitives/pooling/solvers.h"
 
 namespace polymio::pooling {
@@ -33,7 +34,7 @@ class CpuScatter final : public Solver<Problem> {
     return t[0] == 0 || p.work() > static_cast<double>(d.cache_bytes[1]);
   }
   TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
-    return {p.work() > static_cast<double>(d.cache_bytes[2]) ? 1 : 0};
+    return {common::exceeds_caches(d, p.work()) ? 1 : 0};
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {

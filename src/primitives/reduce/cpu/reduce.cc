@@ -8,6 +8,7 @@
 
 #include "kernels/cpu/kernels_of.h"
 #include "kernels/cpu/reduce.h"
+#include "primitives/common/caches.h"
 #include "primitives/common/reduce.h"
 #include "primitives/reduce/solvers.h"
 
@@ -133,7 +134,7 @@ class CpuRows final : public Solver<Problem> {
   TunePoint default_point(const DeviceInfo&, const Problem&) const override { return {kUsual}; }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
-    const double gbs = std::max(d.bandwidth_gbs, 1.0) * (p.work() > static_cast<double>(d.cache_bytes[2]) ? 1 : 4);
+    const double gbs = std::max(d.bandwidth_gbs, 1.0) * (common::exceeds_caches(d, p.work()) ? 1 : 4);
     const double busy = std::clamp(static_cast<double>(p.a.count()) / t[0] / std::max(d.threads, 1), 0.05, 1.0);
     return p.work() / gbs / busy * 1e-3 + 1;
   }

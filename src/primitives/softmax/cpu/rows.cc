@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/kernels_of.h"
 #include "kernels/cpu/softmax.h"
+#include "primitives/common/caches.h"
 #include "primitives/softmax/solvers.h"
 
 namespace polymio::softmax {
@@ -32,15 +33,16 @@ class CpuRows final : public Solver<Problem> {
     const auto [kept, reduced] = row_loops_of(p);
     const auto size = static_cast<std::int64_t>(size_of(p.in.type));
     // Stores to a part of a line should be few.
-    const bool suits = reduced.contiguous() ? reduced.inner().size * size >= kLeastRun
-                                            : kept.contiguous() && kept.inner().size * size % kLine == 0;
-    return {suits && p.work() > static_cast<double>(d.cache_bytes[2]) ? 1 : 0};
+    const Loop& run = reduced.contiguous() ? reduced : kept;
+    const std::int64_t bytes = run.inner().size * size;
+    const bool suits = run.contiguous() && (bytes % kLine == 0 || (reduced.contiguous() && bytes >= kLeastRun));
+    return {suits && common::exceeds_caches(d, p.work()) ? 1 : 0};
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
     constexpr double kOperations = 120;  // per element: about two exponentials
     const double written = static_cast<double>(p.in.count()) * static_cast<double>(size_of(p.in.type));
-    const bool large = p.work() > static_cast<double>(d.cache_bytes[2]);
+    const bool large = common::exceeds_caches(d, p.work());
     const double traffic = p.work() + (large && t[0] == 0 ? written : 0);
     const double gbs = std::max(d.bandwidth_gbs, 1.0) * (large || t[0] != 0 ? 1 : 4);
     const double arithmetic = kOperations * (p.in.type == DataType::kDouble ? 4 : 1) *

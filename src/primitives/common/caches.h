@@ -1,0 +1,19 @@
+// What the caches of a CPU keep of a problem's tensors until the next call.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <algorithm>
+
+#include "kernels/cpu/caches.h"
+#include "runtime/device.h"
+
+namespace polymio::common {
+
+/// Whether the caches do not keep `bytes`, read and written, so that non-temporal stores pay. A virtual machine reports
+/// the L3 cache of a whole server, most of which other machines use: as much is assumed as kernels assume for results,
+/// and for the operands that they are computed from.
+inline bool exceeds_caches(const DeviceInfo& d, double bytes) {
+  constexpr std::size_t kKept = 2 * kernels::kResultCaches;
+  return bytes > static_cast<double>(std::min(d.cache_bytes[2], kKept));
+}
+
+}  // namespace polymio::common
