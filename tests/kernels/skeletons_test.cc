@@ -290,35 +290,6 @@ TEST(Skeletons, RowsOfColumnsHaveNumbers) {
     }
 }
 
-TEST(Skeletons, RowsHaveJobs) {
-  Handle handle("cpu", nullptr);
-  for (const Named& named : all_kernels())
-    for (const Case& c : row_cases()) {
-      SCOPED_TRACE(text(named, c, DataType::kHalf));
-      const Tensor x(desc_of(DataType::kHalf, c.lens, c.strides), 3), w(desc_of(DataType::kFloat, c.lens), 5);
-      Tensor y(desc_of(DataType::kDouble, c.lens));
-      const TensorDesc* const descs[] = {&y.desc, &x.desc, &w.desc};
-      common::Operands operands;
-      operands.push(y.bytes.data(), 8);
-      operands.push(x.bytes.data(), 2);
-      operands.push(w.bytes.data(), 4);
-      const auto factor = [](std::int64_t row) { return 1 + static_cast<double>(row % 7); };
-      common::reduce_and_apply(
-          handle.stream(), loops_of(c, descs), operands, *named.kernels->weighted(),
-          [&](std::int64_t row, void* job) { *static_cast<SkeletonJob*>(job) = {factor(row)}; },
-          [](std::int64_t, const double*) {});
-      const auto at_y = offsets(y.desc, y.desc, c.reduced), at_x = offsets(x.desc, x.desc, c.reduced),
-                 at_w = offsets(w.desc, w.desc, c.reduced);
-      for (std::size_t row = 0; row < at_y.size(); ++row) {
-        double sum = 0;
-        for (std::size_t i = 0; i < at_x[row].size(); ++i) sum += x.at(at_x[row][i]) * w.at(at_w[row][i]);
-        const double scale = factor(static_cast<std::int64_t>(row));
-        for (std::size_t i = 0; i < at_y[row].size(); ++i)
-          ASSERT_NEAR(y.at(at_y[row][i]), scale * (x.at(at_x[row][i]) + sum), 1e-7) << "row " << row;
-      }
-    }
-}
-
 TEST(Skeletons, MapsOfEveryLengthWriteTheirElementsOnly) {
   constexpr std::int64_t kMost = 70;
   for (const Named& named : all_kernels())

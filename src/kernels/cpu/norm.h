@@ -15,7 +15,6 @@ struct NormVariant {
 };
 
 struct NormJob {
-  double mean = 0, rstd = 1;  // of a row, for gradients
   bool non_temporal = false;  // streaming stores of y or dx
 };
 
@@ -25,11 +24,15 @@ struct NormKernels {
   /// and squares of distances from the shift; apply takes mean and rstd instead. RMS: the sum of squares; apply takes
   /// rstd.
   const Reduction<>* (*forward)(const NormVariant&);
-  /// Rows of dx from dy, x and weight with a NormJob. Values: the sums of g and of g * xhat, where g = dy * weight and
-  /// xhat = (x - mean) * rstd; apply takes them divided by the number of elements, and 0 for the first if rms.
+  /// Rows of dx from dy, x, weight, mean unless RMS, and rstd, with a NormJob; mean and rstd have one element per row.
+  /// Values: the sums of g and of g * xhat, where g = dy * weight and xhat = (x - mean) * rstd; apply takes them
+  /// divided by the number of elements, and 0 for the first if rms.
   const Reduction<>* (*gradient)(const NormVariant&);
   /// dw and db of each element of a row, from dy, x, mean and rstd; RMS: dw from dy, x and rstd.
   const Reduction<>* (*parameter_gradient)(const NormVariant&);
+  /// What forward's apply takes, from the values of n rows of `length` elements: values[k * pitch + row]. The second
+  /// values are rstd for RMS, too.
+  void (*statistics)(bool rms, double length, double epsilon, std::int64_t n, double* values, std::int64_t pitch);
   /// y = (x - mean) * scale, plus bias if affine, of inputs x, mean, scale and bias; mean and scale have the type of
   /// the arithmetic.
   void (*normalize)(const NormVariant&, const Run&);

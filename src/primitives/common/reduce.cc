@@ -25,6 +25,7 @@ constexpr std::int64_t kMostRuns = 64;        // of such rows, whose values are 
 constexpr std::int64_t kRowsElements = 8192;  // of such rows, which the L1 cache keeps until the second pass
 constexpr std::int64_t kTermBytes = 1 << 16;  // of the terms of such rows
 constexpr std::int64_t kVectorRows = 16;      // rows whose lanes kernels merge together
+constexpr std::int64_t kMergedRow = 1024;     // most elements of such a row
 
 __extension__ using Wide = __int128;
 using Offsets = std::array<std::int64_t, kMaxOperands>;
@@ -34,26 +35,6 @@ Offsets offsets_of(const Cursor& at) {
   for (std::size_t o = 0; o < offsets.size(); ++o) offsets[o] = at.offset(o);
   return offsets;
 }
-
-/// The job of every row, or what writes that of each.
-struct Jobs {
-  const void* shared = nullptr;
-  const RowJob* own = nullptr;
-};
-
-class JobOfRow {
- public:
-  JobOfRow(const Jobs& jobs, std::int64_t row) : job_(jobs.own ? memory_ : jobs.shared) {
-    if (jobs.own) (*jobs.own)(row, memory_);
-  }
-  JobOfRow(const JobOfRow&) = delete;
-  JobOfRow& operator=(const JobOfRow&) = delete;
-  operator const void*() const { return job_; }
-
- private:
-  alignas(8) unsigned char memory_[kRowJobBytes];
-  const void* job_;
-};
 
 /// Whether neighbours in the innermost kept dimension are contiguous in every operand that the kernel uses, or equal in
 /// inputs with one element per row, and neighbours in the innermost reduced one are not.
@@ -76,20 +57,19 @@ template <class A>
 class Reducer {
  public:
   /// `task`: elements of a task.
-  Reducer(const RowLoops& loops, const Operands& operands, const kernels::Reduction<A>& kernel, const Jobs& jobs,
+  Reducer(const RowLoops& loops, const Operands& operands, const kernels::Reduction<A>& kernel, const void* job,
           std::int64_t task = kReductionTask)
       : loops_(loops),
         operands_(operands),
         kernel_(kernel),
-        jobs_(jobs),
+        job_(job),
         runs_(loops.reduced, operands, RunShape::kRows, operands.outputs, operands.outputs + kernel.reads),
         applied_(loops.reduced, operands, RunShape::kRows),
         rows_(loops.kept.count()),
         length_(loops.reduced.count()),
-        columns_(!jobs.own && has_columns(loops, operands, kernel)),
-        together_(kernel.reduce_each && !jobs.own && !columns_ && has_runs()),
-        short_(kernel.apply_columns && !jobs.own && !columns_ && !together_ && length_ <= kShortRow &&
-               rows_ >= kLeastColumns) {
+        columns_(has_columns(loops, operands, kernel)),
+        together_(kernel.reduce_each && !columns_ && has_runs()),
+        short_(kernel.apply_columns && !columns_ && !together_ && length_ <= kShortRow && rows_ >= kLeastColumns) {
     const std::int64_t width = loops.kept.inner().size, fitting = task / length_;
     const std::int64_t cached = std::clamp(fitting / kCachedColumns * kCachedColumns, kCachedColumns, kBlock);
     const bool stays_cached = length_ * cached <= kCachedTasks * task;
@@ -190,33 +170,29 @@ class Reducer {
   }
 
   /// Adds the values of a later chunk to those of the first.
-  void merge_chunk(std::int64_t chunk) {
-    if (!jobs_.own) return kernel_.merge(jobs_.shared, rows_, at(chunk, 0, 0), at(0, 0, 0), rows_);
-    for (std::int64_t row = 0; row < rows_; ++row)
-      kernel_.merge(JobOfRow(jobs_, row), 1, at(chunk, 0, row), at(0, 0, row), rows_);
-  }
+  void merge_chunk(std::int64_t chunk) { kernel_.merge(job_, rows_, at(chunk, 0, 0), at(0, 0, 0), rows_); }
 
   /// The values of a chunk of the row at `cursor`.
-  void reduce_row(const void* job, const Cursor& cursor, std::int64_t chunk, A* values) const {
-    kernel_.start(job, values);
+  void reduce_row(const Cursor& cursor, std::int64_t chunk, A* values) const {
+    kernel_.start(job_, values);
     const auto [begin, end] = part(chunk);
     runs_.each(begin, end, offsets_of(cursor), [&, done = begin](const kernels::Run& run) mutable {
-      kernel_.reduce(job, run, done, values);
+      kernel_.reduce(job_, run, done, values);
       done += run.n * run.rows;
     });
   }
-  void apply_row(const void* job, const Cursor& cursor, std::int64_t chunk, const A* values) const {
+  void apply_row(const Cursor& cursor, std::int64_t chunk, const A* values) const {
     if (!kernel_.apply) return;
     const auto [begin, end] = part(chunk);
     applied_.each(begin, end, offsets_of(cursor),
-                  [&](const kernels::Run& run) { kernel_.apply(job, run, values, 1, 0); });
+                  [&](const kernels::Run& run) { kernel_.apply(job_, run, values, 1, 0); });
   }
 
   void reduce_rows(std::int64_t chunk, const Group& g) {
     Cursor cursor(loops_.kept, g.first);
     for (std::int64_t row = g.first; row < g.first + g.n; ++row, cursor.advance(1)) {
       A values[kernels::kMaxAccumulators];
-      reduce_row(JobOfRow(jobs_, row), cursor, chunk, values);
+      reduce_row(cursor, chunk, values);
       for (std::size_t k = 0; k < kernel_.accumulators; ++k) *at(chunk, k, row) = values[k];
     }
   }
@@ -225,21 +201,20 @@ class Reducer {
     for (std::int64_t row = g.first; row < g.first + g.n; ++row, cursor.advance(1)) {
       A values[kernels::kMaxAccumulators];
       for (std::size_t k = 0; k < kernel_.accumulators; ++k) values[k] = *at(0, k, row);
-      apply_row(JobOfRow(jobs_, row), cursor, chunk, values);
+      apply_row(cursor, chunk, values);
     }
   }
   void finish_rows(const Group& g, RowsResult<A> result) const {
     Cursor cursor(loops_.kept, g.first);
     for (std::int64_t row = g.first; row < g.first + g.n; ++row, cursor.advance(1)) {
-      const JobOfRow job(jobs_, row);
       A values[kernels::kMaxAccumulators], later[kernels::kMaxAccumulators];
-      reduce_row(job, cursor, 0, values);
+      reduce_row(cursor, 0, values);
       for (std::int64_t c = 1; c < chunks_; ++c) {
-        reduce_row(job, cursor, c, later);
-        kernel_.merge(job, 1, later, values, 1);
+        reduce_row(cursor, c, later);
+        kernel_.merge(job_, 1, later, values, 1);
       }
       result(row, 1, values, 1);
-      for (std::int64_t c = 0; c < chunks_; ++c) apply_row(job, cursor, c, values);
+      for (std::int64_t c = 0; c < chunks_; ++c) apply_row(cursor, c, values);
     }
   }
 
@@ -250,6 +225,7 @@ class Reducer {
     const std::int64_t cached = kRowsElements / (keeps ? 2 * length_ : length_);
     std::int64_t most = loops_.reduced.rank > 1 ? std::min(g.n, kBlock) : std::clamp<std::int64_t>(cached, 1, kBlock);
     if (most > kVectorRows) most = most / kVectorRows * kVectorRows;
+    if (length_ <= kMergedRow && kVectorRows * term_row <= kTermBytes) most = std::max(most, kVectorRows);
     alignas(kLine) unsigned char terms[kTermBytes + kLine];
     Values values, later;
     Cursor cursor(loops_.kept, g.first);
@@ -257,14 +233,13 @@ class Reducer {
       n = std::min({cursor.run(), g.first + g.n - row, most});
       const kernels::Run kept{.terms = keeps ? terms : nullptr, .term_row_bytes = term_row};
       each_run(cursor, n, kept, [&](const kernels::Run& run, std::int64_t first) {
-        kernel_.reduce_each(jobs_.shared, run, first, (first == 0 ? values : later).data(), kBlock);
-        if (first > 0) kernel_.merge(jobs_.shared, n, later.data(), values.data(), kBlock);
+        kernel_.reduce_each(job_, run, first, (first == 0 ? values : later).data(), kBlock);
+        if (first > 0) kernel_.merge(job_, n, later.data(), values.data(), kBlock);
       });
       result(row, n, values.data(), kBlock);
       if (!kernel_.apply) continue;
-      each_run(cursor, n, kept, [&](const kernels::Run& run, std::int64_t) {
-        kernel_.apply(jobs_.shared, run, values.data(), kBlock, 1);
-      });
+      each_run(cursor, n, kept,
+               [&](const kernels::Run& run, std::int64_t) { kernel_.apply(job_, run, values.data(), kBlock, 1); });
     }
   }
   /// Calls body(run, number of its first element) for each run of n neighbouring rows.
@@ -322,28 +297,27 @@ class Reducer {
   /// The values of no elements; values[accumulator * pitch + column].
   void set_none(std::int64_t columns, A* values, std::int64_t pitch) const {
     A none[kernels::kMaxAccumulators];
-    kernel_.start(jobs_.shared, none);
+    kernel_.start(job_, none);
     for (std::size_t k = 0; k < kernel_.accumulators; ++k)
       std::fill_n(values + static_cast<std::int64_t>(k) * pitch, columns, none[k]);
   }
   void reduce_columns(std::int64_t chunk, const Group& g, A* values, std::int64_t pitch) const {
     set_none(g.n, values, pitch);
     each_rows(chunk, g, [&](const kernels::Rows& rows, std::int64_t first) {
-      kernel_.reduce_columns(jobs_.shared, rows, first, values, pitch);
+      kernel_.reduce_columns(job_, rows, first, values, pitch);
     });
   }
   void apply_columns(std::int64_t chunk, const Group& g, const A* values, std::int64_t pitch) const {
     if (!kernel_.apply) return;
-    each_rows(chunk, g, [&](const kernels::Rows& rows, std::int64_t) {
-      kernel_.apply_columns(jobs_.shared, rows, values, pitch);
-    });
+    each_rows(chunk, g,
+              [&](const kernels::Rows& rows, std::int64_t) { kernel_.apply_columns(job_, rows, values, pitch); });
   }
   void finish_columns(const Group& g, RowsResult<A> result) const {
     Values values, later;
     reduce_columns(0, g, values.data(), kBlock);
     for (std::int64_t c = 1; c < chunks_; ++c) {
       reduce_columns(c, g, later.data(), kBlock);
-      kernel_.merge(jobs_.shared, g.n, later.data(), values.data(), kBlock);
+      kernel_.merge(job_, g.n, later.data(), values.data(), kBlock);
     }
     result(g.first, g.n, values.data(), kBlock);
     for (std::int64_t c = 0; c < chunks_; ++c) apply_columns(c, g, values.data(), kBlock);
@@ -371,9 +345,9 @@ class Reducer {
       }
       Values values;
       set_none(g.n, values.data(), kBlock);
-      kernel_.reduce_columns(jobs_.shared, rows, 0, values.data(), kBlock);
+      kernel_.reduce_columns(job_, rows, 0, values.data(), kBlock);
       result(g.first, g.n, values.data(), kBlock);
-      kernel_.apply_columns(jobs_.shared, rows, values.data(), kBlock);
+      kernel_.apply_columns(job_, rows, values.data(), kBlock);
       for (std::size_t o = 0; o < operands_.outputs; ++o) copy_rows<false>(o, g, copies[o]);
     }
   }
@@ -400,7 +374,7 @@ class Reducer {
   const RowLoops& loops_;
   const Operands& operands_;
   const kernels::Reduction<A>& kernel_;
-  const Jobs jobs_;
+  const void* const job_;
   const Runs runs_, applied_;  // of the reduced inputs, of all operands
   std::int64_t rows_, length_;
   bool columns_, together_, short_;
@@ -426,7 +400,7 @@ RowLoops row_loops(const Loop& all, FunctionRef<bool(std::size_t dim)> reduced) 
 template <class A>
 void reduce(Stream& stream, const RowLoops& loops, const Operands& inputs, const kernels::Reduction<A>& kernel,
             const void* job, RowResult<A> result) {
-  Reducer<A> reducer(loops, inputs, kernel, {job});
+  Reducer<A> reducer(loops, inputs, kernel, job);
   reducer.run(stream);
   reducer.finish(result);
 }
@@ -438,22 +412,17 @@ template void reduce(Stream&, const RowLoops&, const Operands&, const kernels::R
 
 void reduce_and_apply(Stream& stream, const RowLoops& loops, const Operands& operands,
                       const kernels::Reduction<>& kernel, const void* job, RowResult<double> result) {
-  Reducer<double>(loops, operands, kernel, {job}).run_and_apply(stream, result);
-}
-
-void reduce_and_apply(Stream& stream, const RowLoops& loops, const Operands& operands,
-                      const kernels::Reduction<>& kernel, RowJob job, RowResult<double> result) {
-  Reducer<double>(loops, operands, kernel, {nullptr, &job}).run_and_apply(stream, result);
+  Reducer<double>(loops, operands, kernel, job).run_and_apply(stream, result);
 }
 
 void reduce_and_apply_many(Stream& stream, const RowLoops& loops, const Operands& operands,
                            const kernels::Reduction<>& kernel, const void* job, RowsResult<double> result) {
-  Reducer<double>(loops, operands, kernel, {job}).run_and_apply(stream, result);
+  Reducer<double>(loops, operands, kernel, job).run_and_apply(stream, result);
 }
 
 void reduce_many(Stream& stream, const RowLoops& loops, const Operands& inputs, const kernels::Reduction<>& kernel,
                  const void* job, RowsResult<double> result, std::int64_t task) {
-  Reducer<double>(loops, inputs, kernel, {job}, task).run_and_apply(stream, result);
+  Reducer<double>(loops, inputs, kernel, job, task).run_and_apply(stream, result);
 }
 
 }  // namespace polymio::common

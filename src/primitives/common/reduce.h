@@ -25,10 +25,6 @@ using RowResult = FunctionRef<void(std::int64_t row, A* values)>;
 template <class A>
 using RowsResult = FunctionRef<void(std::int64_t first, std::int64_t n, A* values, std::int64_t pitch)>;
 
-/// Writes the job of a row, of at most kRowJobBytes bytes, where rows have parameters of their own.
-using RowJob = FunctionRef<void(std::int64_t row, void* job)>;
-inline constexpr std::size_t kRowJobBytes = 64;
-
 /// Reduces every row, by rows or columns of memory, whichever is contiguous, then passes its values on, rows in order.
 /// A: double or a 128-bit integer. The kernel has no apply.
 template <class A>
@@ -39,8 +35,6 @@ void reduce(Stream&, const RowLoops&, const Operands& inputs, const kernels::Red
 /// pass values of different rows on concurrently. Operands: outputs first, then inputs. Without apply in the kernel the
 /// values are only passed on.
 void reduce_and_apply(Stream&, const RowLoops&, const Operands&, const kernels::Reduction<>&, const void* job,
-                      RowResult<double> result);
-void reduce_and_apply(Stream&, const RowLoops&, const Operands&, const kernels::Reduction<>&, RowJob job,
                       RowResult<double> result);
 /// The same where the values of neighbouring rows are passed on together.
 void reduce_and_apply_many(Stream&, const RowLoops&, const Operands&, const kernels::Reduction<>&, const void* job,

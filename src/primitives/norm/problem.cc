@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "core/tensor_checks.h"
+#include "primitives/common/caches.h"
 #include "primitives/norm/solvers.h"
 
 namespace polymio::norm {
@@ -114,11 +115,9 @@ common::RowLoops rows_of(const Problem& p, std::span<const TensorDesc* const> op
   return common::row_loops(make_loop(operands), [&](std::size_t d) { return d >= first; });
 }
 
-bool exceeds_caches(const DeviceInfo& d, const Problem& p) { return p.work() > static_cast<double>(d.cache_bytes[2]); }
-
 double traffic_us(const DeviceInfo& d, const Problem& p, int passes, bool non_temporal) {
   const double tensor = static_cast<double>(p.x.count()) * static_cast<double>(size_of(p.x.type));
-  const bool large = exceeds_caches(d, p);
+  const bool large = common::exceeds_caches(d, p.work());
   // A plain store reads the line first. Assumes caches four times as fast as memory.
   const double bytes = p.work() + tensor * (passes + (large && !non_temporal ? 1 : 0));
   return bytes / (std::max(d.bandwidth_gbs, 1.0) * (large || non_temporal ? 1 : 4)) * 1e-3;

@@ -19,14 +19,9 @@ TensorDesc statistic_desc(const Problem&);
 /// Rows of these tensors, which have the sizes of split(x) or are broadcast.
 common::RowLoops rows_of(const Problem&, std::span<const TensorDesc* const> operands);
 
-/// Of a row, from what kernels::NormKernels::forward found in it.
-struct Statistics {
-  double mean, rstd;
-};
-Statistics statistics_of(const Problem&, const double* values, double length, double epsilon);
+/// What the gradient's apply takes of n rows, from the sums that it found in them: values[k * pitch + row].
+void mean_gradients(const Problem&, std::int64_t n, double* values, std::int64_t pitch);
 
-/// Whether the tensors together exceed the last-level cache of a CPU.
-bool exceeds_caches(const DeviceInfo&, const Problem&);
 /// Microseconds on a CPU, where `passes` more tensors are read than the problem has.
 double traffic_us(const DeviceInfo&, const Problem&, int passes, bool non_temporal);
 

@@ -15,27 +15,6 @@ int exponent_of(double beta) {
   return beta == 0.75 ? kThreeQuarters : beta == 0.5 ? kOneHalf : beta == 1 ? kOne : kAny;
 }
 
-static inline Vec<float> root(Vec<float> v) {
-#if defined(__AVX512F__)
-  return (Vec<float>)_mm512_maskz_sqrt_ps(0xffff, (__m512)v);
-#elif defined(__AVX2__)
-  return (Vec<float>)_mm256_sqrt_ps((__m256)v);
-#else
-  for (int i = 0; i < kLanes<float>; ++i) v[i] = __builtin_sqrtf(v[i]);
-  return v;
-#endif
-}
-static inline Vec<double> root(Vec<double> v) {
-#if defined(__AVX512F__)
-  return (Vec<double>)_mm512_maskz_sqrt_pd(0xff, (__m512d)v);
-#elif defined(__AVX2__)
-  return (Vec<double>)_mm256_sqrt_pd((__m256d)v);
-#else
-  for (int i = 0; i < kLanes<double>; ++i) v[i] = __builtin_sqrt(v[i]);
-  return v;
-#endif
-}
-
 static inline Vec<double> power(Vec<double> base, double exponent) {
   for (int i = 0; i < kLanes<double>; ++i) base[i] = __builtin_pow(base[i], exponent);
   return base;
@@ -75,8 +54,8 @@ Vec<T> normaliser(Vec<T> scale, const Constants<T>& c) {
   const Vec<T> one = broadcast<T>(1);
   if constexpr (kExponent == kAny) return power(scale, c.exponent);
   if constexpr (kExponent == kOne) return one / scale;
-  const Vec<T> r = root(scale);
-  return one / (kExponent == kOneHalf ? r : r * root(r));
+  const Vec<T> r = square_root(scale);
+  return one / (kExponent == kOneHalf ? r : r * square_root(r));
 }
 
 template <class T>

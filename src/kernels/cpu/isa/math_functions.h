@@ -48,6 +48,27 @@ struct Series {
 template <class T>
 inline constexpr Series<T> kSeries{};
 
+static inline Vec<float> square_root(Vec<float> v) {
+#if defined(__AVX512F__)
+  return (Vec<float>)_mm512_maskz_sqrt_ps(0xffff, (__m512)v);
+#elif defined(__AVX2__)
+  return (Vec<float>)_mm256_sqrt_ps((__m256)v);
+#else
+  for (int i = 0; i < kLanes<float>; ++i) v[i] = __builtin_sqrtf(v[i]);
+  return v;
+#endif
+}
+static inline Vec<double> square_root(Vec<double> v) {
+#if defined(__AVX512F__)
+  return (Vec<double>)_mm512_maskz_sqrt_pd(0xff, (__m512d)v);
+#elif defined(__AVX2__)
+  return (Vec<double>)_mm256_sqrt_pd((__m256d)v);
+#else
+  for (int i = 0; i < kLanes<double>; ++i) v[i] = __builtin_sqrt(v[i]);
+  return v;
+#endif
+}
+
 template <class T>
 static inline Vec<T> absolute(Vec<T> v) {
   constexpr int kSignBit = 8 * static_cast<int>(sizeof(T)) - 1;

@@ -84,38 +84,51 @@ struct Squares : Stores {
   Vec<T> apply(const Vec<T> (&values)[1], Vec<T> x, Vec<T> weight) const { return x * values[0] * weight; }
 };
 
-template <class T>
-struct Gradient : Stores {
+/// Inputs: dy, x, the weight if affine, the mean unless RMS, and rstd.
+template <class T, bool kRms, bool kAffine>
+struct AnyGradient : Stores {
   using Job = NormJob;
-  static constexpr int kReads = 2, kAccumulators = 2, kIndex = -1;
-  explicit Gradient(const Job& job) : Stores(job), mean(static_cast<T>(job.mean)), rstd(static_cast<T>(job.rstd)) {}
+  using Stores::Stores;
+  static constexpr int kReads = 3 + (kAffine ? 1 : 0) + (kRms ? 0 : 1), kAccumulators = 2, kIndex = -1;
   void start(Vec<T> (&acc)[2]) const { acc[0] = acc[1] = Vec<T>{}; }
-  void add(Vec<T> (&acc)[2], Vec<T>, Vec<T> g, Vec<T> x) const {
-    acc[0] = acc[0] + g;
-    acc[1] = acc[1] + g * normalized(x);
+  template <class... X>
+  void add(Vec<T> (&acc)[2], Vec<T>, X... x) const {
+    const Element e(x...);
+    acc[0] = acc[0] + e.g;
+    acc[1] = acc[1] + e.g * e.normalized;
   }
   void merge(Vec<T> (&acc)[2], const Vec<T> (&later)[2]) const {
     acc[0] = acc[0] + later[0];
     acc[1] = acc[1] + later[1];
   }
-  Vec<T> apply(const Vec<T> (&values)[2], Vec<T> g, Vec<T> x) const {
-    return (g - values[0] - normalized(x) * values[1]) * rstd;
+  template <class... X>
+  Vec<T> apply(const Vec<T> (&values)[2], X... x) const {
+    const Element e(x...);
+    return (e.g - values[0] - e.normalized * values[1]) * e.rstd;
   }
-  Vec<T> normalized(Vec<T> x) const { return (x - mean) * rstd; }
-  T mean, rstd;
-};
 
-template <class T>
-struct WeightedGradient : Gradient<T> {
-  static constexpr int kReads = 3;
-  using Gradient<T>::Gradient;
-  void add(Vec<T> (&acc)[2], Vec<T> index, Vec<T> dy, Vec<T> x, Vec<T> weight) const {
-    Gradient<T>::add(acc, index, dy * weight, x);
-  }
-  Vec<T> apply(const Vec<T> (&values)[2], Vec<T> dy, Vec<T> x, Vec<T> weight) const {
-    return Gradient<T>::apply(values, dy * weight, x);
-  }
+ private:
+  struct Element {
+    template <class... X>
+    [[gnu::always_inline]] explicit Element(Vec<T> dy, Vec<T> x, X... others) {
+      const Vec<T> other[] = {others...};
+      constexpr std::size_t kRstd = sizeof...(X) - 1;
+      g = kAffine ? dy * other[0] : dy;
+      rstd = other[kRstd];
+      if constexpr (!kRms) x = x - other[kRstd - 1];
+      normalized = x * rstd;
+    }
+    Vec<T> g, normalized, rstd;
+  };
 };
+template <class T>
+using Gradient = AnyGradient<T, false, false>;
+template <class T>
+using WeightedGradient = AnyGradient<T, false, true>;
+template <class T>
+using RmsGradient = AnyGradient<T, true, false>;
+template <class T>
+using WeightedRmsGradient = AnyGradient<T, true, true>;
 
 template <class T>
 struct ParameterGradient {
@@ -144,17 +157,24 @@ struct WeightGradient {
 template <class S>
 using Arithmetic = std::conditional_t<__is_same(S, double), double, float>;
 
+/// Calls body<P>() for the type of parameters or statistics of data of type S.
+template <class S, class Body>
+auto with_other(DataType other, const Body& body) {
+  if constexpr (kIs16BitFloat<S>)
+    if (other == DataType::kFloat) return body.template operator()<float>();
+  return body.template operator()<S>();
+}
 /// Calls body<S, P>() for the types of data and of parameters or statistics.
 template <class Body>
 auto with_types(DataType data, DataType other, const Body& body) {
-  const bool mixed = other == DataType::kFloat;
+  const auto with = [&]<class S>(S*) {
+    return with_other<S>(other, [&]<class P>() { return body.template operator()<S, P>(); });
+  };
   switch (data) {
-    case DataType::kHalf:
-      return mixed ? body.template operator()<Half, float>() : body.template operator()<Half, Half>();
-    case DataType::kBFloat16:
-      return mixed ? body.template operator()<Bfloat16, float>() : body.template operator()<Bfloat16, Bfloat16>();
-    case DataType::kDouble: return body.template operator()<double, double>();
-    default: return body.template operator()<float, float>();
+    case DataType::kHalf: return with(static_cast<Half*>(nullptr));
+    case DataType::kBFloat16: return with(static_cast<Bfloat16*>(nullptr));
+    case DataType::kDouble: return with(static_cast<double*>(nullptr));
+    default: return with(static_cast<float*>(nullptr));
   }
 }
 
@@ -179,7 +199,10 @@ const Reduction<>* forward(const NormVariant& v) {
 
 const Reduction<>* gradient(const NormVariant& v) {
   return with_types(v.data, v.affine ? v.parameters : v.data, [&]<class S, class P>() {
-    return v.affine ? kernel<WeightedGradient, S, S, S, P>() : kernel<Gradient, S, S, S>();
+    return with_other<S>(v.statistics, [&]<class Q>() {
+      if (v.rms) return v.affine ? kernel<WeightedRmsGradient, S, S, S, P, Q>() : kernel<RmsGradient, S, S, S, Q>();
+      return v.affine ? kernel<WeightedGradient, S, S, S, P, Q, Q>() : kernel<Gradient, S, S, S, Q, Q>();
+    });
   });
 }
 
@@ -187,6 +210,27 @@ const Reduction<>* parameter_gradient(const NormVariant& v) {
   return with_types(v.data, v.statistics, [&]<class S, class P>() {
     return v.rms ? sums<WeightGradient, S, S, S, P>() : sums<ParameterGradient, S, S, S, P, P>();
   });
+}
+
+void statistics(bool rms, double length, double epsilon, i64 n, double* values, i64 pitch) {
+  const double share = 1 / length;
+  for (i64 i = 0; i < n; i += kLanes<double>) {
+    const int lanes = static_cast<int>(min_of<i64>(kLanes<double>, n - i));
+    const auto of_rows = [&](i64 k) { return load_lanes(values + k * pitch + i, 0, lanes); };
+    const Vec<double> zero{};
+    Vec<double> mean{}, variance;
+    if (rms) {
+      variance = of_rows(0) * share;
+    } else {
+      const Vec<double> offset = of_rows(2) * share;
+      mean = of_rows(1) + offset;
+      variance = of_rows(3) * share - offset * offset;
+      variance = variance < zero ? zero : variance;
+    }
+    const Vec<double> rstd = 1 / square_root(variance + epsilon);
+    store_lanes(values + i, rms ? rstd : mean, lanes);
+    store_lanes(values + pitch + i, rstd, lanes);
+  }
 }
 
 template <class T>
@@ -208,8 +252,11 @@ void normalize(const NormVariant& v, const Run& run) {
 
 template <>
 const NormKernels& entry_points<NormKernels>() {
-  static constexpr NormKernels kKernels{
-      .forward = forward, .gradient = gradient, .parameter_gradient = parameter_gradient, .normalize = normalize};
+  static constexpr NormKernels kKernels{.forward = forward,
+                                        .gradient = gradient,
+                                        .parameter_gradient = parameter_gradient,
+                                        .statistics = statistics,
+                                        .normalize = normalize};
   return kKernels;
 }
 

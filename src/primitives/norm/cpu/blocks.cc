@@ -10,6 +10,7 @@
 #include "base/math.h"
 #include "kernels/cpu/kernels_of.h"
 #include "kernels/cpu/norm.h"
+#include "primitives/common/caches.h"
 #include "primitives/norm/solvers.h"
 
 namespace polymio::norm {
@@ -18,6 +19,7 @@ namespace {
 using kernels::Reduction;
 
 constexpr std::int64_t kBlockBytes = std::int64_t{1} << 19;  // of dy and x: half of a usual L2 cache
+constexpr std::int64_t kRows = 16;                           // most that are computed together, as lanes of a vector
 constexpr std::int64_t kColumns = 512;                       // of which a task adds up the blocks' sums
 
 /// Rows of a block: enough for their sums in double to be small beside them, few enough for 64 tasks, if both are
@@ -46,6 +48,7 @@ class Blocks {
         length_(p.length()),
         block_(block_rows(p)),
         blocks_(ceil_div(rows_, block_)),
+        together_(std::clamp<std::int64_t>(kBlockBytes / (4 * length_ * size()), 1, kRows)),
         non_temporal_(non_temporal) {
     const Loop kept = loops_of(p).kept;
     for (std::size_t o = 0; o < stride_.size(); ++o) stride_[o] = kept.inner().strides[o] * size();
@@ -60,7 +63,7 @@ class Blocks {
     stream.parallel_for(static_cast<std::size_t>(blocks_), 0, [&](std::size_t i, void*) {
       const std::int64_t first = static_cast<std::int64_t>(i) * block_, end = std::min(first + block_, rows_);
       add_parameters(a, first, end, table.data() + static_cast<std::int64_t>(i) * sums);
-      for (std::int64_t row = first; row < end; ++row) compute_row(a, row);
+      for (std::int64_t row = first, n; row < end; row += n) compute_rows(a, row, n = std::min(together_, end - row));
     });
     for_ranges(stream, length_, kColumns, [&](std::int64_t first, std::int64_t end) {
       std::array<std::array<double, kColumns>, 2> sum{};
@@ -83,37 +86,48 @@ class Blocks {
     return static_cast<char*>(const_cast<void*>(data)) + row * stride_[operand];
   }
 
+  /// Calls input(address, bytes per row) for the statistics of rows.
+  template <class Input>
+  void each_statistic(const Problem::Args& a, std::int64_t first, Input&& input) const {
+    const auto size = static_cast<std::int64_t>(size_of(p_.statistics));
+    for (const void* of_row : {is_rms() ? nullptr : a.mean, a.rstd})
+      if (of_row) input(static_cast<const char*>(of_row) + first * size, size);
+  }
+
   void add_parameters(const Problem::Args& a, std::int64_t first, std::int64_t end, double* sums) const {
-    const auto statistic = static_cast<std::int64_t>(size_of(p_.statistics));
     kernels::Rows rows{.in = {at(a.dy, 1, first), at(a.x, 2, first)},
                        .row_bytes = {stride_[1], stride_[2]},
                        .rows = end - first,
                        .n = length_};
-    std::size_t inputs = 2;
-    for (const void* of_row : {is_rms() ? nullptr : a.mean, a.rstd}) {
-      if (!of_row) continue;
-      rows.in[inputs] = static_cast<const char*>(of_row) + first * statistic;
-      rows.row_bytes[inputs++] = statistic;
-    }
+    each_statistic(a, first, [&, k = std::size_t{2}](const void* in, std::int64_t row_bytes) mutable {
+      rows.in[k] = in;
+      rows.row_bytes[k++] = row_bytes;
+    });
     parameters_->reduce_columns(nullptr, rows, first, sums, length_);
   }
 
-  void compute_row(const Problem::Args& a, std::int64_t row) const {
-    const kernels::NormJob job{is_rms() ? 0 : dtype::load(p_.statistics, a.mean, row),
-                               dtype::load(p_.statistics, a.rstd, row), non_temporal_};
-    const kernels::Run run{
-        .in = {at(a.dy, 1, row), at(a.x, 2, row), a.weight}, .out = {at(a.dx, 0, row)}, .n = length_};
-    double values[kernels::kMaxAccumulators];
-    gradient_->start(&job, values);
-    gradient_->reduce(&job, run, 0, values);
-    const double share = 1 / static_cast<double>(length_);
-    values[0] = is_rms() ? 0 : values[0] * share;
-    values[1] *= share;
-    gradient_->apply(&job, run, values, 1, 0);
+  void compute_rows(const Problem::Args& a, std::int64_t first, std::int64_t n) const {
+    const kernels::NormJob job{non_temporal_};
+    const bool affine = p_.affine == Affine::kYes;
+    kernels::Run run{.in = {at(a.dy, 1, first), at(a.x, 2, first), a.weight},
+                     .out = {at(a.dx, 0, first)},
+                     .n = length_,
+                     .rows = n,
+                     .in_row_bytes = {stride_[1], stride_[2]},
+                     .out_row_bytes = {stride_[0]}};
+    each_statistic(a, first, [&, k = std::size_t{affine ? 3u : 2u}](const void* in, std::int64_t row_bytes) mutable {
+      run.repeats |= 1u << k;
+      run.in[k] = in;
+      run.in_row_bytes[k++] = row_bytes;
+    });
+    std::array<double, kernels::kMaxAccumulators* static_cast<std::size_t>(kRows)> values;
+    gradient_->reduce_each(&job, run, 0, values.data(), kRows);
+    mean_gradients(p_, n, values.data(), kRows);
+    gradient_->apply(&job, run, values.data(), kRows, 1);
   }
 
   Problem p_;
-  std::int64_t rows_, length_, block_, blocks_;
+  std::int64_t rows_, length_, block_, blocks_, together_;
   bool non_temporal_;
   std::array<std::int64_t, 3> stride_{};  // bytes between rows of dx, dy and x
   const Reduction<>* gradient_ = nullptr;
@@ -138,7 +152,7 @@ class CpuBlocks final : public Solver<Problem> {
     return t[0] == 0 || p.work() > static_cast<double>(d.cache_bytes[1]);
   }
   TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
-    return {exceeds_caches(d, p) ? 1 : 0};
+    return {common::exceeds_caches(d, p.work()) ? 1 : 0};
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {

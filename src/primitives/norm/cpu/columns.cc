@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/kernels_of.h"
 #include "kernels/cpu/norm.h"
+#include "primitives/common/caches.h"
 #include "primitives/common/map.h"
 #include "primitives/norm/solvers.h"
 
@@ -20,7 +21,7 @@ struct Channels {
   common::RowLoops moments;
   Tiles map;
   const kernels::Reduction<>* kernel;
-  void (*normalize)(const kernels::NormVariant&, const kernels::Run&);
+  const kernels::NormKernels& kernels;
   bool non_temporal;
 
   /// T: type of the arithmetic.
@@ -38,14 +39,14 @@ struct Channels {
       if (i % of_group == 0) kernel->start(&job, group);
       kernel->merge(&job, 1, values, group, 1);
       if ((i + 1) % of_group != 0) return;
-      const Statistics s = statistics_of(p, group, group[0], a.epsilon);
+      kernels.statistics(false, group[0], a.epsilon, 1, group, 1);
       const std::int64_t row = i / of_group;
-      if (a.mean) dtype::store(p.statistics, a.mean, row, s.mean);
-      if (a.rstd) dtype::store(p.statistics, a.rstd, row, s.rstd);
+      if (a.mean) dtype::store(p.statistics, a.mean, row, group[0]);
+      if (a.rstd) dtype::store(p.statistics, a.rstd, row, group[1]);
       for (std::int64_t c = row * of_group; c <= i; ++c) {
         const double weight = a.weight ? dtype::load(p.parameters, a.weight, c % channels) : 1;
-        mean[static_cast<std::size_t>(c)] = static_cast<T>(s.mean);
-        scale[static_cast<std::size_t>(c)] = static_cast<T>(s.rstd * weight);
+        mean[static_cast<std::size_t>(c)] = static_cast<T>(group[0]);
+        scale[static_cast<std::size_t>(c)] = static_cast<T>(group[1] * weight);
       }
     });
     common::Operands operands;
@@ -56,7 +57,7 @@ struct Channels {
     if (p.affine == Affine::kYes) operands.push(a.bias, size_of(p.parameters));
     const kernels::NormVariant v{p.x.type,    p.parameters, p.statistics, false, false, p.affine == Affine::kYes,
                                  non_temporal};
-    common::map(stream, map, operands, [&](const kernels::Run& run) { normalize(v, run); });
+    common::map(stream, map, operands, [&](const kernels::Run& run) { kernels.normalize(v, run); });
   }
 };
 
@@ -76,7 +77,7 @@ class CpuColumns final : public Solver<Problem> {
     return t[0] == 0 || p.work() > static_cast<double>(d.cache_bytes[1]);
   }
   TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
-    return {exceeds_caches(d, p) ? 1 : 0};
+    return {common::exceeds_caches(d, p.work()) ? 1 : 0};
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
@@ -97,7 +98,7 @@ class CpuColumns final : public Solver<Problem> {
                         common::row_loops(make_loop(reduced), [](std::size_t d) { return d > 2; }),
                         Tiles(simplified_loop(mapped)),
                         kernels.forward({p.x.type, p.x.type, p.x.type}),
-                        kernels.normalize,
+                        kernels,
                         t[0] != 0};
     return [pass](Stream& on, const Args& a) {
       pass.p.x.type == DataType::kDouble ? pass.run<double>(on, a) : pass.run<float>(on, a);

@@ -1,11 +1,12 @@
 // NormCpuRows: each row is reduced, then computed in a second pass while it is in the caches; any strides. The
 // gradients of weight and bias are a reduction over rows, before dx is written.
 // SPDX-License-Identifier: MIT
-#include <cmath>
+#include <algorithm>
 #include <memory>
 
 #include "kernels/cpu/kernels_of.h"
 #include "kernels/cpu/norm.h"
+#include "primitives/common/caches.h"
 #include "primitives/norm/solvers.h"
 
 namespace polymio::norm {
@@ -20,15 +21,23 @@ using Descs = std::vector<const TensorDesc*>;
 struct Pass {
   common::RowLoops loops;
   const Reduction<>* kernel;
+  const NormKernels& kernels;
   bool non_temporal = false;
 };
 
 void put(DataType type, void* data, std::int64_t row, double value) {
   if (data) dtype::store(type, data, row, value);
 }
+/// Elements [first, first + n).
+void put(DataType type, void* data, std::int64_t first, std::int64_t n, const double* values) {
+  if (type == DataType::kFloat && data)
+    std::copy_n(values, n, static_cast<float*>(data) + first);
+  else
+    for (std::int64_t i = 0; i < n; ++i) put(type, data, first + i, values[i]);
+}
 
 void run_forward(Stream& stream, const Problem& p, const Pass& pass, const Problem::Args& a) {
-  const kernels::NormJob job{0, 1, pass.non_temporal};
+  const kernels::NormJob job{pass.non_temporal};
   common::Operands operands;
   const std::size_t size = size_of(p.x.type), parameter = size_of(p.parameters);
   operands.push(a.y, size);
@@ -36,35 +45,29 @@ void run_forward(Stream& stream, const Problem& p, const Pass& pass, const Probl
   if (p.kind == Kind::kAddLayer) operands.push(a.x2, size);
   if (p.affine == Affine::kYes) operands.push(a.weight, parameter);
   if (p.affine == Affine::kYes && p.kind != Kind::kRms) operands.push(a.bias, parameter);
+  const bool rms = p.kind == Kind::kRms;
   const double length = static_cast<double>(p.length());
-  common::reduce_and_apply(stream, pass.loops, operands, *pass.kernel, &job, [&](std::int64_t row, double* values) {
-    const Statistics s = statistics_of(p, values, length, a.epsilon);
-    put(p.statistics, a.mean, row, s.mean);
-    put(p.statistics, a.rstd, row, s.rstd);
-    values[0] = p.kind == Kind::kRms ? s.rstd : s.mean;
-    values[1] = s.rstd;
-  });
+  common::reduce_and_apply_many(stream, pass.loops, operands, *pass.kernel, &job,
+                                [&](std::int64_t first, std::int64_t n, double* values, std::int64_t pitch) {
+                                  pass.kernels.statistics(rms, length, a.epsilon, n, values, pitch);
+                                  if (!rms) put(p.statistics, a.mean, first, n, values);
+                                  put(p.statistics, a.rstd, first, n, values + (rms ? 0 : pitch));
+                                });
 }
 
 void run_gradient(Stream& stream, const Problem& p, const Pass& pass, const Problem::Args& a) {
+  const kernels::NormJob job{pass.non_temporal};
   common::Operands operands;
-  const std::size_t size = size_of(p.x.type);
+  const std::size_t size = size_of(p.x.type), statistic = size_of(p.statistics);
   operands.push(a.dx, size);
   operands.push(a.dy, size);
   operands.push(a.x, size);
   if (p.affine == Affine::kYes) operands.push(a.weight, size_of(p.parameters));
-  const bool rms = p.kind == Kind::kRms;
-  const double share = 1 / static_cast<double>(p.length());
-  common::reduce_and_apply(
-      stream, pass.loops, operands, *pass.kernel,
-      [&](std::int64_t row, void* job) {
-        *static_cast<kernels::NormJob*>(job) = {rms ? 0 : dtype::load(p.statistics, a.mean, row),
-                                                dtype::load(p.statistics, a.rstd, row), pass.non_temporal};
-      },
-      [&](std::int64_t, double* values) {
-        values[0] = rms ? 0 : values[0] * share;
-        values[1] *= share;
-      });
+  if (p.kind != Kind::kRms) operands.push(a.mean, statistic);
+  operands.push(a.rstd, statistic);
+  common::reduce_and_apply_many(
+      stream, pass.loops, operands, *pass.kernel, &job,
+      [&](std::int64_t, std::int64_t n, double* values, std::int64_t pitch) { mean_gradients(p, n, values, pitch); });
 }
 
 void run_parameter_gradient(Stream& stream, const Problem& p, const Pass& pass, const Problem::Args& a) {
@@ -114,9 +117,9 @@ class CpuRows final : public Solver<Problem> {
     return t[0] == 0 || p.work() > static_cast<double>(d.cache_bytes[1]);
   }
   TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
-    constexpr std::int64_t kLeastRun = 1024;  // bytes of contiguous results that non-temporal stores pay for
+    constexpr std::int64_t kLeastRun = 1024, kLine = 64;  // bytes of contiguous results that such stores pay for
     const std::int64_t run = row_of(p).inner().size * static_cast<std::int64_t>(size_of(p.x.type));
-    return {is_in_place(p) && run >= kLeastRun && exceeds_caches(d, p) ? 1 : 0};
+    return {is_in_place(p) && (run >= kLeastRun || run % kLine == 0) && common::exceeds_caches(d, p.work()) ? 1 : 0};
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
@@ -134,19 +137,19 @@ class CpuRows final : public Solver<Problem> {
       descs.push_back(&x);
       if (p.kind == Kind::kAddLayer) descs.push_back(&x2);
       if (affine) descs.insert(descs.end(), rms ? 1 : 2, &parameter);
-      return [p, pass = Pass{rows_of(p, descs), kernels.forward(variant_of(p)), t[0] != 0}](Stream& on, const Args& a) {
-        run_forward(on, p, pass, a);
-      };
+      return [p, pass = Pass{rows_of(p, descs), kernels.forward(variant_of(p)), kernels, t[0] != 0}](
+                 Stream& on, const Args& a) { run_forward(on, p, pass, a); };
     }
     descs.insert(descs.end(), {&dy, &x});
     if (affine) descs.push_back(&parameter);
+    descs.insert(descs.end(), rms ? 1 : 2, &statistic);
     Descs reduced = {&dy, &x};
     reduced.insert(reduced.end(), rms ? 1 : 2, &statistic);
     const auto first = static_cast<std::size_t>(first_of_row(p));
     const Pass columns{common::row_loops(make_loop(reduced), [&](std::size_t d) { return d < first; }),
-                       kernels.parameter_gradient(variant_of(p))};
-    return [p, pass = Pass{rows_of(p, descs), kernels.gradient(variant_of(p)), t[0] != 0}, columns](Stream& on,
-                                                                                                    const Args& a) {
+                       kernels.parameter_gradient(variant_of(p)), kernels};
+    return [p, pass = Pass{rows_of(p, descs), kernels.gradient(variant_of(p)), kernels, t[0] != 0}, columns](
+               Stream& on, const Args& a) {
       run_parameter_gradient(on, p, columns, a);
       run_gradient(on, p, pass, a);
     };
@@ -158,11 +161,12 @@ class CpuRows final : public Solver<Problem> {
 
 }  // namespace
 
-Statistics statistics_of(const Problem& p, const double* values, double length, double epsilon) {
-  if (p.kind == Kind::kRms) return {0, 1 / std::sqrt(values[0] / length + epsilon)};
-  const double offset = values[2] / values[0];
-  const double variance = std::max(values[3] / values[0] - offset * offset, 0.0);
-  return {values[1] + offset, 1 / std::sqrt(variance + epsilon)};
+void mean_gradients(const Problem& p, std::int64_t n, double* values, std::int64_t pitch) {
+  const double share = 1 / static_cast<double>(p.length());
+  for (std::int64_t i = 0; i < n; ++i) {
+    values[i] = p.kind == Kind::kRms ? 0 : values[i] * share;
+    values[pitch + i] *= share;
+  }
 }
 
 std::unique_ptr<const SolverBase> cpu_rows(const SolverInfo& info, Direction d) {

@@ -88,11 +88,11 @@ class Map<T, Types<I...>, Types<O...>, F> {
   template <bool kBlends, bool kNonTemporal>
   void compute() const {
     alignas(64) typename Inputs::Buffers repeated;
+    F f = f_;
     for (i64 r = 0; r < run_.rows; ++r) {
       Row row{Inputs(run_, r, repeated), {}};
       for (std::size_t o = 0; o < sizeof...(O); ++o)
         row.out[o] = static_cast<unsigned char*>(run_.out[o]) + r * run_.out_row_bytes[o];
-      F f = f_;
       if constexpr (requires { f.start_row(r); }) f.start_row(r);
       compute_row<kBlends, kNonTemporal>(f, row);
     }
@@ -117,24 +117,26 @@ class Map<T, Types<I...>, Types<O...>, F> {
 
   template <bool kBlends, bool kNonTemporal>
   [[gnu::always_inline]] void compute_row(const F& function, const Row& given) const {
-    // Copies: the compiler keeps them in registers, since no store can change them.
+    // Copies, whose address no other function gets: the compiler keeps them in registers, since no store can change
+    // them.
     const F f = function;
     const Row row = given;
     const Scales scales = scales_;
     const i64 n = run_.n;
     i64 i = 0;
     if constexpr (kNonTemporal) {
-      i = align<kBlends>(f, row);
+      i = align<kBlends>(function, given);
       for (; i + kStep <= n; i += kStep) vector<kBlends, true>(f, row, scales, i);
     }
     for (; i + kStep <= n; i += kStep) vector<kBlends, false>(f, row, scales, i);
     if (i == n) return;
     if (separate_ && n >= kStep) return vector<kBlends, false>(f, row, scales, n - kStep);
-    part<kBlends>(f, row, i, n - i);
+    part<kBlends>(function, given, i, n - i);
   }
 
   template <bool kBlends, bool kNonTemporal>
   [[gnu::always_inline]] static void vector(const F& f, const Row& row, const Scales& scales, i64 i) {
+    if constexpr (kNonTemporal && requires { f.prefetch(row.in, i); }) f.prefetch(row.in, i);
     const auto values = inputs(f, row.in, i, kNumbers);
     if constexpr (sizeof...(O) == 1) {
       output<kBlends, kNonTemporal, O...>(row.out[0], i, values, scales);

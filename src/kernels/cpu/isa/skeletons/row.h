@@ -126,9 +126,35 @@ struct Row<F, T, Types<I...>> {
     /// Adds elements, the first of which is number `first`, in blocks.
     void add_blocks(const Run& run, const Block& all, i64 first) {
       const T pivot = pivot_of_block(f_, run, all);
-      for (i64 i = 0; i < all.n; i += kMostElements)
-        add(run, {all.row, all.rows, all.from + i, min_of(all.n - i, kMostElements)}, pivot,
-            static_cast<double>(first + i));
+      Vec<double> sums[Lanes::kCount] = {};  // of all blocks, relative to the pivot
+      for (i64 i = 0; i < all.n; i += kMostElements) {
+        const Lanes lanes =
+            reduce_block(f_, run, {all.row, all.rows, all.from + i, min_of(all.n - i, kMostElements)}, pivot);
+        for (int p = 0; p < kParts; ++p) {
+          if constexpr (kPivot == Pivot::kNone) {
+            Vec<double> part[kCount];
+            for (int k = 0; k < kCount; ++k) {
+              part[k] = doubles(lanes.v[k], p);
+              if (k == F<T>::kIndex) part[k] = part[k] + static_cast<double>(first + i);
+            }
+            add(p, part, i == 0);
+          } else {
+            for (int k = 1; k < Lanes::kCount; ++k) sums[k] = sums[k] + doubles(lanes.v[k], p);
+          }
+        }
+      }
+      if constexpr (kPivot != Pivot::kNone) {
+        sums[0] = broadcast(static_cast<double>(pivot));
+        for (int k = 1; k < Lanes::kCount; ++k) {
+          Vec<double> sum[1] = {sums[k]};
+          merge_lanes<kLanes<double> / 2, double>(sum, [](auto& v, const auto& later) { v[0] = v[0] + later[0]; });
+          sums[k] = sum[0];
+        }
+        Vec<double> values[kCount];
+        wide_.values_of(values, broadcast(static_cast<double>(all.rows * all.n)), sums);
+        add(0, values, true);
+      }
+      empty_ = false;
     }
 
     /// values[accumulator * pitch]
@@ -148,32 +174,12 @@ struct Row<F, T, Types<I...>> {
    private:
     static constexpr int kTotals = kPivot == Pivot::kNone ? kParts : 1;
 
-    void add(const Run& run, const Block& b, T pivot, double first) {
-      const Lanes lanes = reduce_block(f_, run, b, pivot);
-      for (int p = 0; p < kTotals; ++p) {
-        Vec<double> part[kCount];
-        if constexpr (kPivot == Pivot::kNone) {
-          for (int k = 0; k < kCount; ++k) {
-            part[k] = doubles(lanes.v[k], p);
-            if (k == F<T>::kIndex) part[k] = part[k] + first;
-          }
-        } else {
-          Vec<double> sums[Lanes::kCount];
-          sums[0] = doubles(lanes.v[0], 0);
-          for (int k = 1; k < Lanes::kCount; ++k) {
-            Vec<double> sum[1] = {doubles(lanes.v[k], 0)};
-            if constexpr (!__is_same(T, double)) sum[0] = sum[0] + doubles(lanes.v[k], 1);
-            merge_lanes<kLanes<double> / 2, double>(sum, [](auto& v, const auto& later) { v[0] = v[0] + later[0]; });
-            sums[k] = sum[0];
-          }
-          wide_.values_of(part, broadcast(static_cast<double>(b.rows * b.n)), sums);
-        }
-        if (empty_)
-          for (int k = 0; k < kCount; ++k) parts_[p][k] = part[k];
-        else
-          wide_.merge(parts_[p], part);
-      }
-      empty_ = false;
+    /// Merges values of one of the parts; `first`: those of the first block.
+    void add(int p, const Vec<double> (&values)[kCount], bool first) {
+      if (empty_ && first)
+        for (int k = 0; k < kCount; ++k) parts_[p][k] = values[k];
+      else
+        wide_.merge(parts_[p], values);
     }
 
     const F<T>& f_;

@@ -7,14 +7,19 @@
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
 template <template <class> class F, class T, class Inputs, class Outputs>
-struct RowPass {
+struct RowPass;
+
+template <template <class> class F, class T, class... I, class Outputs>
+struct RowPass<F, T, Types<I...>, Outputs> {
   static constexpr int kCount = F<T>::kAccumulators;
 
   /// Row i has values[accumulator * pitch + i * step].
   static void apply(const void* job, const Run& run, const double* values, i64 pitch, i64 step) {
-    Applied applied{functor<F, T>(job), values, pitch, step, {}};
+    Applied applied{functor<F, T>(job), values, pitch, step, {}, {}};
     applied.set(0);
-    map_applied<T, Inputs, Outputs>(applied, run);
+    for (std::size_t k = 0; k < sizeof...(I); ++k)
+      applied.after[k] = (run.repeats >> k & 1) != 0 ? 0 : run.rows * run.in_row_bytes[k];
+    map_applied<T, Types<I...>, Outputs>(applied, run);
     finish_applied(applied.f);
   }
 
@@ -30,10 +35,18 @@ struct RowPass {
     [[gnu::always_inline]] auto operator()(X... x) const {
       return f.apply(of_row, x...);
     }
+    /// The next rows, which are reduced next: their lines arrive while results are stored.
+    [[gnu::always_inline]] void prefetch(const RowInputs<T, I...>& in, i64 i) const {
+      constexpr i64 kSizes[] = {sizeof(I)...};
+      constexpr int kIntoL2 = 2;
+      for (int k = 0; k < F<T>::kReads; ++k)
+        __builtin_prefetch(static_cast<const char*>(in.in[k]) + (i & in.mask[k]) * kSizes[k] + after[k], 0, kIntoL2);
+    }
     F<T> f;
     const double* values;
     i64 pitch, step;
     Vec<T> of_row[kCount];
+    i64 after[sizeof...(I)];  // bytes to the next rows
   };
 };
 
