@@ -609,10 +609,6 @@ TEST_F(HopperPlan, Tf32Weights) {
   Options view = adds;
   view.x_strides = {20000, 1, 1232, 112};
   Layer(kWeights, strided, view).check({4, 0});
-  Shape dilated{.x = {2, 20, 13, 12}, .w = {136, 20, 3, 3}, .pad = {2, 1}, .dilation = {2, 1}};
-  Layer(kWeights, dilated, adds).check(cuda::hopper_halo_point(kWeights));
-  dilated.dilation = {1, 2};
-  EXPECT_FALSE(Layer(kWeights, dilated, adds).takes(cuda::hopper_halo_point(kWeights)));
 }
 
 // Outputs that do not fill a tile, or only half of it; weights that stay in shared memory; several tiles per block.
@@ -626,7 +622,7 @@ TEST_F(HopperPlan, Tf32TilesWithHalo) {
                          Shape{.x = {1, 36, 2, 9, 10}, .w = {40, 36, 2, 3, 3}, .pad = {1, 1, 1}}}) {
     for (const Direction d : kDirections)
       for (const double beta : {0.0, 1.0}) {
-        if (d == kWeights && (s.w.size() > 4 || s.dilation.size() > 0)) continue;
+        if (d == kWeights && s.w.size() > 4) continue;
         Layer layer(d, s, {.alpha = 2, .beta = beta, .type = DataType::kFloat});
         for (const int units : {1, 5}) {
           layer.set_units(units);

@@ -9,23 +9,24 @@
 
 namespace sm90 {
 
-/// Where a lane reads two of 8 pixels of a box, or as many of more, of which each fragment has kChannels. A box begins
-/// at a multiple of 1024 bytes, the pixels at its row `first`.
-template <int kChannels, int kPixels = 2>
+/// Where a lane reads two of 8 pixels of a box, of which each fragment has kChannels. A box begins at a multiple of
+/// 1024 bytes, the pixels at its row `first`.
+template <int kChannels>
 struct LanePixels {
-  u32 at[kPixels];
+  u32 at[2];
 
+  LanePixels() = default;
   DEVICE LanePixels(u32 box, int first) {
     const int lane = threadIdx.x % 32;
     UNROLL
-    for (int i = 0; i < kPixels; ++i) {
+    for (int i = 0; i < 2; ++i) {
       const int row = first + lane % 4 * 2 + i;
       at[i] = box + row * kRowBytes + (lane / 4 * (kChannels / 2) ^ row % 8 * 16);
     }
   }
   DEVICE void advance(u32 bytes) {
     UNROLL
-    for (int i = 0; i < kPixels; ++i) at[i] += bytes;
+    for (int i = 0; i < 2; ++i) at[i] += bytes;
   }
   DEVICE u32 of_fragment(int f, int i) const { return at[i] ^ f * kChannels * 4; }
 };

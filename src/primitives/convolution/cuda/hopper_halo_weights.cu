@@ -145,7 +145,6 @@ struct ConvHaloWeights {
     if (first_lane) empty(before).arrive();
   }
 
-  /// Without dilation of the columns, taps share what a lane loads: three need four pixels in a row.
   static DEVICE void multiply_by_warps(const ConvHaloWeightsShape& s, Sums& d, int tap_row, const Work& work,
                                        RingPosition<kStages>& at) {
     UNROLL
@@ -155,7 +154,10 @@ struct ConvHaloWeights {
       const u32 dy = stage(s, at.slot);
       const u32 x = dy + kBoxes * kPixelBytes + threadIdx.x / 32 % 2 * bytes_of_x(s);
       typename Tile::Rows::Lane from_dy(dy + Tile::first_row_box() * kPixelBytes, 0);
-      LanePixels<8, kTapsW + 1> from_x(x, tap_row * s.dilation[1] * s.halo_w);
+      typename Tile::Columns::Lane from_x[kTapsW];
+      UNROLL
+      for (int tap = 0; tap < kTapsW; ++tap)
+        from_x[tap] = {x, tap_row * s.dilation[1] * s.halo_w + tap * s.dilation[0]};
       full(at.slot).wait(at.parity);
       NO_UNROLL
       for (int i = 0; i < kPixels; i += 8) {
@@ -164,15 +166,10 @@ struct ConvHaloWeights {
         rows.load(0, from_dy, 0);
         from_dy.advance(8 * kRowBytes);
         UNROLL
-        for (int f = 0; f < 4; ++f) {
-          UNROLL
-          for (int i = 0; i <= kTapsW; ++i) {
-            const u32 v = load_shared<u32>(from_x.of_fragment(f, i));
-            if (i < kTapsW) columns.of[4 * i + f][0] = v;
-            if (i > 0) columns.of[4 * (i - 1) + f][1] = v;  // the pixel before with the tap before
-          }
+        for (int tap = 0; tap < kTapsW; ++tap) {
+          columns.load(tap, from_x[tap], 0);
+          from_x[tap].advance(8 * kRowBytes);
         }
-        from_x.advance(8 * kRowBytes);
         UNROLL
         for (int tap = 0; tap < kTapsW; ++tap) Tile::multiply(d, rows, columns, tap);
       }

@@ -508,7 +508,6 @@ HopperHaloWeights hopper_halo_weights(const DeviceInfo& d, const Problem& p) {
   constexpr std::int64_t kMaxTaps = 3;
   if (p.spatial() != 2 || !has_unit_strides(p) || p.filter(0) > kMaxTaps || p.filter(1) > kMaxTaps) return plan;
   const PhaseAxes phase = phases_of(p).front();
-  if (size_of(p.x.type) == 4 && phase[0].offset_step != 1) return plan;  // the taps of a row share what warps load
   const std::int64_t reach_w = reach(phase[0]), reach_h = reach(phase[1]);
   const std::int64_t boxes = size_in_bytes(p.x.type) / 2;  // of 64 channels
   const auto bytes_of = [&](std::int64_t halo_w, std::int64_t pixels) {
