@@ -8,12 +8,17 @@
 
 namespace polymio::kernels {
 
+/// Planes whose elements at one place are in lanes of vectors together.
+inline constexpr std::int64_t kPlanes = 16;
+
 /// Forward: out = y from in = x; backward: out = dx from in = dy. out = scale * (...) + keep * out. Work is cut into
-/// lines: with across_channels the elements of all channels, else of one channel, at one (image, depth, height) of out.
+/// lines: with `planes` kPlanes of these; with across_channels the elements of all channels, else of one channel, at
+/// one (image, depth, height) of out.
 struct Pooling {
   DataType type = DataType::kFloat;
   bool maximum = true, inclusive = false;
   bool across_channels = false;  // vectors of channels, which are contiguous in every tensor; else vectors of a row
+  std::int64_t planes = 0;       // of images and channels, each contiguous in every tensor; 0: not in lanes
   WindowDim dims[3];             // depth, height, width
   std::int64_t channels = 1;
   const void* in = nullptr;

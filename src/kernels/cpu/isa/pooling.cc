@@ -2,22 +2,36 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/isa_namespaces.h"
 #include "kernels/cpu/isa/pooling_backward.h"
+#include "kernels/cpu/isa/pooling_planes_backward.h"
+#include "kernels/cpu/isa/pooling_planes_forward.h"
 #include "kernels/cpu/isa/pooling_scatter.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
 
+template <template <class> class F, class S, bool kNumbers>
+void reduce_windows(const Pooling& p, i64 first, i64 end, void* scratch) {
+  if (p.planes > 0) return pooling_planes<PlanesForward<F, S, kNumbers>>(p, first, end, scratch);
+  pooling_forward<F, S, kNumbers>(p, first, end, scratch);
+}
+
 template <class S>
 void forward_of(const Pooling& p, i64 first, i64 end, void* scratch) {
-  if (!p.maximum) return pooling_forward<Mean, S, false>(p, first, end, scratch);
-  if (p.index_bytes == 0) return pooling_forward<Largest, S, false>(p, first, end, scratch);
-  pooling_forward<Largest, S, true>(p, first, end, scratch);
+  if (!p.maximum) return reduce_windows<Mean, S, false>(p, first, end, scratch);
+  if (p.index_bytes == 0) return reduce_windows<Largest, S, false>(p, first, end, scratch);
+  reduce_windows<Largest, S, true>(p, first, end, scratch);
+}
+
+template <class S, bool kMaximum>
+void gather_gradients(const Pooling& p, i64 first, i64 end, void* scratch) {
+  if (p.planes > 0) return pooling_planes<PlanesBackward<S, kMaximum>>(p, first, end, scratch);
+  pooling_backward<S, kMaximum>(p, first, end, scratch);
 }
 
 template <class S>
 void backward_of(const Pooling& p, i64 first, i64 end, void* scratch) {
-  if (p.maximum) return pooling_backward<S, true>(p, first, end, scratch);
-  pooling_backward<S, false>(p, first, end, scratch);
+  if (p.maximum) return gather_gradients<S, true>(p, first, end, scratch);
+  gather_gradients<S, false>(p, first, end, scratch);
 }
 
 void forward(const Pooling& p, i64 first, i64 end, void* scratch) {
@@ -43,7 +57,11 @@ void backward(const Pooling& p, i64 first, i64 end, void* scratch) {
 template <class S>
 std::size_t scratch_of(const Pooling& p, bool backward) {
   Scratch scratch(nullptr);
-  if (backward) {
+  if (p.planes > 0 && backward) {
+    const PlanesBackward<S, true> planes(p, scratch);
+  } else if (p.planes > 0) {
+    const PlanesForward<Largest, S, true> planes(p, scratch);
+  } else if (backward) {
     const PoolingBackward<S, true> gather(p, scratch);
     if (p.maximum && p.index_bytes == 0) {
       const FoundIndices found(p, scratch);

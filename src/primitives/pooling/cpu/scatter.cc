@@ -38,12 +38,12 @@ class CpuScatter final : public Solver<Problem> {
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
-    constexpr double kNsPerWindow = 1.2, kNsPerElement = 0.15;
+    constexpr double kNsPerWindow = 1.2, kNsPerElement = 0.15, kNsPerPlane = 100;
     const double planes = static_cast<double>(p.dx.lens[0] * p.dx.lens[1]);
     const double busy = std::min(planes, static_cast<double>(d.threads));
     // Where channels are neighbours, planes share cache lines.
     const bool scattered = Geometry(p).out.dims[2] != 1;
-    const double ns = kNsPerWindow * static_cast<double>(p.dy.count()) +
+    const double ns = kNsPerPlane * planes + kNsPerWindow * static_cast<double>(p.dy.count()) +
                       kNsPerElement * (scattered ? 16 : 1) * static_cast<double>(p.dx.count());
     return ns / busy * 1e-3 + 1;
   }

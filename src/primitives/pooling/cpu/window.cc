@@ -1,8 +1,9 @@
-// PoolCpuWindow: vectors of contiguous channels, else vectors along rows of any stride. Every element is read from and
-// written to memory once; windows that overlap read the caches. Tuning knobs: KiB written per task, and non-temporal
-// stores.
+// PoolCpuWindow: vectors of contiguous channels, else of planes that are transposed, else vectors along rows of any
+// stride. Every element is read from and written to memory once; windows that overlap read the caches. Tuning knobs:
+// KiB written per task, non-temporal stores, and whether planes are transposed.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <memory>
 
@@ -20,6 +21,33 @@ using kernels::WindowStrides;
 
 constexpr int kLeastKib = 16, kMostKib = 256;
 constexpr std::int64_t kMostStride = 1 << 16;
+
+constexpr std::size_t kMostPlaneScratch = 1 << 20;  // bytes for a band of transposed planes, within the L2 cache
+
+/// Whether the elements of a plane are contiguous.
+bool has_dense_planes(const WindowStrides& s, const std::array<std::int64_t, kMostSpatial>& sizes) {
+  std::int64_t step = 1;
+  for (std::size_t k = kMostSpatial; k-- > 0; step *= sizes[k])
+    if (sizes[k] > 1 && s.dims[k] != step) return false;
+  return true;
+}
+
+std::int64_t planes_of(const Problem& p) { return p.x.lens[0] * p.x.lens[1]; }
+
+/// Whether planes can be transposed, so that vectors hold the same element of each.
+bool has_planes(const DeviceInfo& d, const Problem& p) {
+  kernels::Pooling job = job_of(p);
+  if (job.across_channels || p.searches_x() || planes_of(p) < kernels::kPlanes) return false;
+  std::array<std::int64_t, kMostSpatial> in{}, out{};
+  for (std::size_t k = 0; k < in.size(); ++k) {
+    in[k] = p.forward() ? job.dims[k].size : job.dims[k].windows;
+    out[k] = p.forward() ? job.dims[k].windows : job.dims[k].size;
+  }
+  job.planes = planes_of(p);
+  return has_dense_planes(job.in_at, in) && has_dense_planes(job.out_at, out) &&
+         (p.index == Index::kNone || has_dense_planes(job.index_at, p.forward() ? out : in)) &&
+         kernels::kernels_of<kernels::PoolingKernels>(d.isa).scratch(job, !p.forward()) <= kMostPlaneScratch;
+}
 
 double output_bytes(const Problem& p) {
   return static_cast<double>(p.output().count()) * static_cast<double>(polymio::size_of(p.x.type));
@@ -45,16 +73,20 @@ class CpuWindow final : public Solver<Problem> {
   }
 
   TuneSpace tune_space(const DeviceInfo&, const Problem&) const override {
-    return {{"kib", {kLeastKib, 64, kMostKib}}, {"non_temporal", {0, 1}}};
+    return {{"kib", {kLeastKib, 64, kMostKib}}, {"non_temporal", {0, 1}}, {"planes", {0, 1}}};
   }
   bool is_valid(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
     const bool part = t[0] == kLeastKib || t[0] * 1024.0 < output_bytes(p);
-    return part && (t[1] == 0 || p.work() > static_cast<double>(d.cache_bytes[1]));
+    return part && (t[1] == 0 || p.work() > static_cast<double>(d.cache_bytes[1])) && (t[2] == 0 || has_planes(d, p));
   }
   TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
+    // Lines of more windows fill the vectors of a row, and gradients of more are scattered faster.
+    constexpr std::int64_t kForwardLine = 64, kBackwardLine = 8;
+    const bool short_line = Geometry(p).dims[2].windows <= (p.forward() ? kForwardLine : kBackwardLine);
     // Four tasks per thread balance threads of unequal speed.
     const double share = output_bytes(p) / (4.0 * d.threads * 1024);
-    return {share >= 64 ? 64 : kLeastKib, common::exceeds_caches(d, p.work()) ? 1 : 0};
+    return {share >= 64 ? 64 : kLeastKib, common::exceeds_caches(d, p.work()) ? 1 : 0,
+            short_line && has_planes(d, p) ? 1 : 0};
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
@@ -67,7 +99,12 @@ class CpuWindow final : public Solver<Problem> {
     // Loads from the caches: one for each element of a window, in vectors.
     const double loads = static_cast<double>(p.y.count()) * static_cast<double>(p.window.volume());
     double arithmetic = 8 * loads / (std::max(d.fp32_gflops, 1.0) * 1e3);
-    if (!p.forward() && p.mode == Mode::kMax && !job_of(p).across_channels) {
+    if (t[2] != 0) {
+      // Elements are transposed, and the windows of planes computed in whole vectors.
+      const double ns_per_load = p.forward() ? 0.02 : 0.05, ns_per_element = p.forward() ? 0.3 : 0.55;
+      const double elements = static_cast<double>(p.x.count()) + static_cast<double>(p.y.count());
+      arithmetic = (ns_per_load * loads + ns_per_element * elements) / d.threads * 1e-3;
+    } else if (!p.forward() && p.mode == Mode::kMax && !job_of(p).across_channels) {
       // Rows of gathered maxima are shifted and compared, window by window.
       constexpr double kNsPerLoad = 0.5, kNsPerRow = 36;
       const double row = static_cast<double>(p.dx.lens[static_cast<std::size_t>(p.dx.rank) - 1]);
@@ -82,8 +119,12 @@ class CpuWindow final : public Solver<Problem> {
     const auto& kernels = kernels::kernels_of<kernels::PoolingKernels>(stream.info().isa);
     kernels::Pooling job = job_of(p);
     job.non_temporal = t[1] != 0;
-    std::int64_t lines = p.x.lens[0] * (job.across_channels ? 1 : job.channels);
-    for (int k = 0; k < 2; ++k) lines *= p.forward() ? job.dims[k].windows : job.dims[k].size;
+    job.planes = t[2] != 0 ? planes_of(p) : 0;
+    std::int64_t lines = ceil_div(job.planes, kernels::kPlanes);
+    if (lines == 0) {
+      lines = p.x.lens[0] * (job.across_channels ? 1 : job.channels);
+      for (int k = 0; k < 2; ++k) lines *= p.forward() ? job.dims[k].windows : job.dims[k].size;
+    }
     const double line_bytes = output_bytes(p) / static_cast<double>(lines);
     const std::int64_t part = std::clamp<std::int64_t>(static_cast<std::int64_t>(t[0] * 1024.0 / line_bytes), 1, lines);
     const std::size_t scratch = kernels.scratch(job, !p.forward());

@@ -24,6 +24,11 @@ class Scratch {
 
 inline constexpr i64 kWriterElements = 2048;  // 8 KiB of floats
 
+template <class T>
+struct Same {
+  Vec<T> operator()(Vec<T> v) const { return v; }
+};
+
 /// Collects results of contiguous elements, then stores many at once.
 template <class S, class T>
 class Writer {
@@ -45,10 +50,6 @@ class Writer {
   }
 
  private:
-  struct Same {
-    Vec<T> operator()(Vec<T> v) const { return v; }
-  };
-
   void flush() {
     if (used_ == 0) return;
     if (step_ == 1)
@@ -62,7 +63,7 @@ class Writer {
     run.in[0] = values;
     run.out[0] = to;
     run.n = n;
-    map<T, Types<T>, Types<S>>(Same{}, run, blend_);
+    map<T, Types<T>, Types<S>>(Same<T>{}, run, blend_);
   }
   void store_strided() const {
     S block[kLanes<T>];
