@@ -37,6 +37,20 @@ static inline Vec<float> power(Vec<float> base, double exponent) {
   return base;
 }
 
+/// 1 / sqrt(v).
+template <class T>
+static inline Vec<T> inverse_root(Vec<T> v) {
+#if defined(__AVX512F__)
+  if constexpr (__is_same(T, float)) {
+    // 14 bits, and a step of Newton's method, which gives NaN for 0 and infinity.
+    const auto r = (Vec<float>)_mm512_maskz_rsqrt14_ps(0xffff, (__m512)v);
+    const Vec<float> closer = r * (1.5f - (0.5f * r) * (v * r));
+    return closer == closer ? closer : r;
+  }
+#endif
+  return broadcast<T>(1) / square_root(v);
+}
+
 template <class T>
 struct Constants {
   T k, factor, ratio;
@@ -50,12 +64,13 @@ struct Constants {
 
 /// scale ^ -beta.
 template <int kExponent, class T>
-Vec<T> normaliser(Vec<T> scale, const Constants<T>& c) {
-  const Vec<T> one = broadcast<T>(1);
+[[gnu::always_inline]] inline Vec<T> normaliser(Vec<T> scale, const Constants<T>& c) {
   if constexpr (kExponent == kAny) return power(scale, c.exponent);
-  if constexpr (kExponent == kOne) return one / scale;
-  const Vec<T> r = square_root(scale);
-  return one / (kExponent == kOneHalf ? r : r * square_root(r));
+  if constexpr (kExponent == kOne) return broadcast<T>(1) / scale;
+  const Vec<T> r = inverse_root<T>(scale);
+  if constexpr (kExponent == kOneHalf) return r;
+  const Vec<T> root = r * inverse_root<T>(r);  // NaN for 0 and infinity
+  return r * (root == root ? root : r);
 }
 
 template <class T>
@@ -123,9 +138,14 @@ void window_of(T* sums, i64 taps, i64 step, i64 n) {
   // Each store is before what later iterations read.
   for (; i + 4 * kStep <= n; i += 4 * kStep) {
     Vec<T> sum[4];
+#pragma GCC unroll 4
     for (int u = 0; u < 4; ++u) sum[u] = load(sums + i + u * kStep);
-    for (i64 t = 1; t < taps; ++t)
-      for (int u = 0; u < 4; ++u) sum[u] = sum[u] + load(sums + i + u * kStep + t * step);
+    for (i64 t = 1; t < taps; ++t) {
+      const T* const tap = sums + i + t * step;
+#pragma GCC unroll 4
+      for (int u = 0; u < 4; ++u) sum[u] = sum[u] + load(tap + u * kStep);
+    }
+#pragma GCC unroll 4
     for (int u = 0; u < 4; ++u) store(sums + i + u * kStep, sum[u]);
   }
   for (; i < n; i += kStep) {

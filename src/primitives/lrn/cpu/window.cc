@@ -116,22 +116,23 @@ class Tile {
     for (std::size_t o = 0; o < t.outer.operands; ++o) base_[o] = at.offset(o);
   }
 
-  /// Calls body(offsets, n, indices of the first element) for the rows of the tile and `before`, `after` more elements
-  /// of each axis, as far as they are in the tensor.
+  /// Calls body(offsets, n, rows, indices of the first element) for the rows of the tile and `before`, `after` more
+  /// elements of each axis, as far as they are in the tensor; with `many` for all neighbouring rows at once.
   template <class Body>
-  void rows(const Indices& before, const Indices& after, const Body& body) const {
+  void rows(const Indices& before, const Indices& after, bool many, const Body& body) const {
     Indices first{}, end{}, at{};
     for (std::size_t a = 0; a < t_.rank; ++a) {
       at[a] = first[a] = std::max<std::int64_t>(first_[a] - before[a], 0);
       end[a] = std::min(end_[a] + after[a], t_.axes[a].dim.size);
     }
-    const std::size_t last = t_.rank - 1;
+    const std::size_t last = t_.rank - 1, walked = many && last > 0 ? last - 1 : last;
+    const std::int64_t count = walked < last ? end[walked] - first[walked] : 1;
     for (;;) {
       Offsets offsets = base_;
       for (std::size_t a = 0; a <= last; ++a)
         for (std::size_t o = 0; o < t_.outer.operands; ++o) offsets[o] += at[a] * t_.axes[a].dim.strides[o];
-      body(offsets, end[last] - first[last], at);
-      std::size_t a = last;
+      body(offsets, end[last] - first[last], count, at);
+      std::size_t a = walked;
       while (a-- > 0 && ++at[a] == end[a]) at[a] = first[a];
       if (a == static_cast<std::size_t>(-1)) return;
     }
@@ -200,18 +201,51 @@ struct Work {
     }
   }
 
-  /// Calls body(run, done) for runs of the rows, with the operands [first, end).
+  /// Calls body(run, indices of its first element, elements before it) for runs of the rows, with the operands
+  /// [first, end).
   template <class Body>
   void rows(const Tile& tile, const Indices& before, const Indices& after, std::size_t first, std::size_t end,
             const Body& body) const {
+    bool contiguous = t.rank > 1;
+    for (std::size_t o = first; o < end; ++o) contiguous = contiguous && row.inner().strides[o] == 1;
+    if (contiguous) {
+      return tile.rows(before, after, true,
+                       [&](const Offsets& offsets, std::int64_t n, std::int64_t count, const Indices& at) {
+                         body(run_of(offsets, n, count, first, end), at, 0);
+                       });
+    }
     const common::Runs runs(row, operands, common::RunShape::kOneRow, first, end);
-    tile.rows(before, after, [&](const Offsets& offsets, std::int64_t n, const Indices& at) {
+    tile.rows(before, after, false, [&](const Offsets& offsets, std::int64_t n, std::int64_t, const Indices& at) {
       std::int64_t done = 0;
       runs.each(0, n, offsets, [&](const kernels::Run& run) {
         body(run, at, done);
         done += run.n;
       });
     });
+  }
+
+  kernels::Run run_of(const Offsets& offsets, std::int64_t n, std::int64_t count, std::size_t first,
+                      std::size_t end) const {
+    kernels::Run run;
+    run.n = n;
+    run.rows = count;
+    for (std::size_t o = first; o < end; ++o) {
+      const auto size = static_cast<std::int64_t>(operands.size[o]);
+      char* const data = static_cast<char*>(operands.data[o]) + offsets[o] * size;
+      const std::int64_t row_bytes = t.axes[t.rank - 2].dim.strides[o] * size;
+      if (o < operands.outputs) {
+        run.out[o] = data;
+        run.out_row_bytes[o] = row_bytes;
+      } else {
+        run.in[o - operands.outputs] = data;
+        run.in_row_bytes[o - operands.outputs] = row_bytes;
+      }
+    }
+    return run;
+  }
+  /// Between rows of a buffer.
+  std::int64_t row_bytes(const Area& area) const {
+    return t.rank > 1 ? area.pitch[t.rank - 2] * static_cast<std::int64_t>(wide) : 0;
   }
 
   void run(std::int64_t number, void* scratch) const {
@@ -226,6 +260,7 @@ struct Work {
            [&](const kernels::Run& run, const Indices& at, std::int64_t done) {
              kernels::Run part = run;
              part.out[0] = at_element(squares_buffer, tile.position(squares, at, squares.before) + done);
+             part.out_row_bytes[0] = row_bytes(squares);
              kernels.squares(job, part);
            });
       sum_windows(squares, squares_buffer);
@@ -239,6 +274,7 @@ struct Work {
       return rows(tile, {}, {}, 0, operands.count, [&](const kernels::Run& run, const Indices& at, std::int64_t done) {
         kernels::Run part = run;
         part.in[1] = sum_at(at, done);
+        part.in_row_bytes[1] = row_bytes(squares);
         kernels.forward(job, part);
       });
     }
@@ -247,18 +283,28 @@ struct Work {
          [&](const kernels::Run& run, const Indices& at, std::int64_t done) {
            kernels::Run part;
            part.n = run.n;
+           part.rows = run.rows;
+           const std::size_t y = p.has_scale() ? 3 : 2;
            part.in[0] = run.in[1];
+           part.in_row_bytes[0] = run.in_row_bytes[1];
            part.in[1] = p.has_scale() ? run.in[2] : sum_at(at, done);
-           part.in[2] = run.in[p.has_scale() ? 3 : 2];
+           part.in_row_bytes[1] = p.has_scale() ? run.in_row_bytes[2] : row_bytes(squares);
+           part.in[2] = run.in[y];
+           part.in_row_bytes[2] = run.in_row_bytes[y];
            part.out[0] = at_element(products_buffer, tile.position(products, at, products.before) + done);
+           part.out_row_bytes[0] = row_bytes(products);
            kernels.products(job, part);
          });
     sum_windows(products, products_buffer);
     rows(tile, {}, {}, 0, x + (p.has_scale() ? 3 : 2),
          [&](const kernels::Run& run, const Indices& at, std::int64_t done) {
            kernels::Run part = run;
-           if (!p.has_scale()) part.in[2] = sum_at(at, done);
+           if (!p.has_scale()) {
+             part.in[2] = sum_at(at, done);
+             part.in_row_bytes[2] = row_bytes(squares);
+           }
            part.in[3] = at_element(products_buffer, tile.position(products, at, {}) + done);
+           part.in_row_bytes[3] = row_bytes(products);
            kernels.backward(job, part);
          });
   }
