@@ -62,11 +62,14 @@ class PoolingBackward {
       most *= (p.dims[k].length - 1) / p.dims[k].stride + 1;
     }
     sources_ = scratch.take<Source>(p.across_channels ? most : 0);
+    lines_ = scratch.take<Source>(p.across_channels ? most : 0);
+    widths_ = scratch.take<Range>(p.across_channels ? width_.size : 0);
   }
 
   /// Fills tables; not done by the constructor, which also measures scratch.
   void prepare() {
     row_.clear();
+    for (i64 w = 0; p_.across_channels && w < width_.size; ++w) widths_[w] = windows_of(width_, w);
     for (int k = 0; k < 3; ++k)
       for (i64 w = 0; w < p_.dims[k].windows; ++w) {
         const i64 n = p_.inclusive ? p_.dims[k].length : elements_of(p_.dims[k], w).count();
@@ -115,8 +118,9 @@ class PoolingBackward {
 
   template <class U, class IndexOf>
   void channels(const Place& at, const IndexOf& index_of) {
+    const i64 lines = find_lines(at, index_of);
     for (i64 w = 0; w < width_.size; ++w) {
-      const i64 sources = find_sources(at, w, index_of);
+      const i64 sources = find_sources(lines, w);
       for (i64 c = 0; c < p_.channels; c += kWriterElements) {
         const i64 n = min_of(p_.channels - c, kWriterElements);
         T* const to = writer_.reserve(out(at, w) + c, n);
@@ -131,23 +135,35 @@ class PoolingBackward {
     }
   }
 
+  /// The first windows of the lines of windows that cover a line of dx, as sources of element 0.
   template <class IndexOf>
-  i64 find_sources(const Place& at, i64 w, const IndexOf& index_of) {
-    const Range widths = windows_of(width_, w);
+  i64 find_lines(const Place& at, const IndexOf& index_of) {
     i64 count = 0;
     for (i64 d = at.depths.first; d < at.depths.end; ++d)
       for (i64 h = at.heights.first; h < at.heights.end; ++h) {
-        const S* const gradient = in(at, d, h);
         const IndexLine index = index_of(d, h);
         const Numbering numbering(p_, index.image);
-        for (i64 o = widths.first; o < widths.end; ++o) {
-          Source& source = sources_[count++];
-          source.gradient = gradient + o * p_.in_at.dims[2];
-          source.index = kMaximum ? index.at(o) : nullptr;
-          source.wanted = static_cast<Int<T>>(kMaximum ? numbering.of(at.d, d, at.h, h, w, o) : 0);
-          source.weight = kMaximum ? 1 : weights_[0][d] * weights_[1][h] * weights_[2][o];
-        }
+        const i64 wanted = kMaximum ? numbering.of(at.d, d, at.h, h, 0, 0) : 0;
+        lines_[count++] = {in(at, d, h), kMaximum ? index.at(0) : nullptr, static_cast<Int<T>>(wanted),
+                           kMaximum ? 1 : weights_[0][d] * weights_[1][h]};
+        index_step_ = index.window_step * index.bytes;
+        wanted_step_ = numbering.moves[2];
       }
+    return count;
+  }
+  i64 find_sources(i64 lines, i64 w) {
+    const Range widths = widths_[w];
+    i64 count = 0;
+    for (i64 i = 0; i < lines; ++i) {
+      const Source& line = lines_[i];
+      for (i64 o = widths.first; o < widths.end; ++o) {
+        Source& source = sources_[count++];
+        source.gradient = line.gradient + o * p_.in_at.dims[2];
+        source.index = kMaximum ? line.index + o * index_step_ : nullptr;
+        source.wanted = static_cast<Int<T>>(line.wanted + w - o * wanted_step_);
+        source.weight = kMaximum ? 1 : line.weight * weights_[2][o];
+      }
+    }
     return count;
   }
 
@@ -203,7 +219,9 @@ class PoolingBackward {
   Writer<S, T> writer_;
   GatheredRow<S, T, kMaximum> row_;
   T* weights_[3];
-  Source* sources_;  // of one element
+  Source *sources_, *lines_;  // of one element, of one line
+  Range* widths_;             // the windows of each element of a line
+  i64 index_step_ = 0, wanted_step_ = 0;
 };
 
 template <class S, bool kMaximum>
