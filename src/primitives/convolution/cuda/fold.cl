@@ -61,9 +61,9 @@ INLINE u32x4 packed(const element* v) {
 }
 
 INLINE void unpack(u32x4 unit, element* v) {
-  const u32 words[] = {unit.x, unit.y, unit.z, unit.w};
+  const u32 parts[] = {unit.x, unit.y, unit.z, unit.w};
   UNROLL
-  for (int i = 0; i < UNIT; ++i) v[i] = (element)(words[i * BYTES / 4] >> i * BYTES % 4 * 8);
+  for (int i = 0; i < UNIT; ++i) v[i] = (element)(parts[i * BYTES / 4] >> i * BYTES % 4 * 8);
 }
 
 /// Any tensor to folded pixels: threads follow these, 16 bytes each.
@@ -118,16 +118,16 @@ KERNEL THREADS_PER_BLOCK(THREADS)
 #define TILE 64  // channels, and pixels unless planes are contiguous
 #define PLANE_UNIT (VECTOR == 0 ? UNIT : VECTOR)
 #if VECTOR == 0 || VECTOR * BYTES == 16
-#define PLANE_WORDS 4
+#define PLANE_PARTS 4
 typedef u32x4 plane_unit;
 #elif VECTOR * BYTES == 8
-#define PLANE_WORDS 2
+#define PLANE_PARTS 2
 typedef u64 plane_unit;
 #elif VECTOR * BYTES == 4
-#define PLANE_WORDS 1
+#define PLANE_PARTS 1
 typedef u32 plane_unit;
 #else
-#define PLANE_WORDS 0
+#define PLANE_PARTS 0
 typedef u16 plane_unit;
 #endif
 #define PITCH (TILE + 4 / BYTES)  // elements: an odd number of banks; contiguous planes have theirs
@@ -164,37 +164,37 @@ INLINE i64 unit_in_tensor(const FoldShape* s, const Tile* t, int u, int pixel) {
   return VECTOR == 0 ? at + u * PLANE_UNIT : at + (i64)(u / (TILE / PLANE_UNIT)) * s->channel + pixel;
 }
 
-/// Elements of a tile move in words where units have them.
+/// Elements of a tile move 4 bytes at a time where units have them.
 INLINE void plane_to_tile(plane_unit unit, LOCAL element* to) {
-  LOCAL u32* const words = (LOCAL u32*)to;
-#if PLANE_WORDS == 4
-  words[0] = unit.x;
-  words[1] = unit.y;
-  words[2] = unit.z;
-  words[3] = unit.w;
-#elif PLANE_WORDS == 2
-  words[0] = (u32)unit;
-  words[1] = (u32)(unit >> 32);
-#elif PLANE_WORDS == 1
-  words[0] = unit;
+  LOCAL u32* const parts = (LOCAL u32*)to;
+#if PLANE_PARTS == 4
+  parts[0] = unit.x;
+  parts[1] = unit.y;
+  parts[2] = unit.z;
+  parts[3] = unit.w;
+#elif PLANE_PARTS == 2
+  parts[0] = (u32)unit;
+  parts[1] = (u32)(unit >> 32);
+#elif PLANE_PARTS == 1
+  parts[0] = unit;
 #else
   *to = unit;
 #endif
 }
 
 INLINE plane_unit tile_to_plane(LOCAL const element* from) {
-  LOCAL const u32* const words = (LOCAL const u32*)from;
-#if PLANE_WORDS == 4
+  LOCAL const u32* const parts = (LOCAL const u32*)from;
+#if PLANE_PARTS == 4
   plane_unit unit;
-  unit.x = words[0];
-  unit.y = words[1];
-  unit.z = words[2];
-  unit.w = words[3];
+  unit.x = parts[0];
+  unit.y = parts[1];
+  unit.z = parts[2];
+  unit.w = parts[3];
   return unit;
-#elif PLANE_WORDS == 2
-  return words[0] | (u64)words[1] << 32;
-#elif PLANE_WORDS == 1
-  return words[0];
+#elif PLANE_PARTS == 2
+  return parts[0] | (u64)parts[1] << 32;
+#elif PLANE_PARTS == 1
+  return parts[0];
 #else
   return *from;
 #endif

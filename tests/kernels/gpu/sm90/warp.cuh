@@ -17,9 +17,9 @@ inline void load_matrices(u32 shared, u32 (&m)[4]) {
   for (unsigned i = 0; i < 4; ++i) m[i] = polymio::emulated::read_shared<u32>(rows[8 * i + lane / 4] + lane % 4 * 4);
 }
 
-/// The product of the elements of two words.
+/// The sum of the products of the elements of two registers.
 template <class Element>
-float multiply_words(u32 a, u32 b) {
+float multiply_registers(u32 a, u32 b) {
   if constexpr (std::is_same_v<Element, Tf32>)
     return std::bit_cast<float>(a) * std::bit_cast<float>(b);
   else
@@ -35,9 +35,9 @@ void multiply_by_warp(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
   const auto* const warp = fragments + (threadIdx.x - lane);
   for (unsigned i = 0; i < 4; ++i) {
     const unsigned row = i / 2, column = lane % 4 * 2 + i % 2;  // row: of the upper or the lower quarters
-    for (unsigned k = 0; k < 8; ++k)                            // words
-      d[i] += multiply_words<Element>(warp[lane / 4 * 4 + k % 4].first[k / 4 * 2 + row],
-                                      warp[column * 4 + k % 4].second[k / 4]);
+    for (unsigned k = 0; k < 8; ++k)
+      d[i] += multiply_registers<Element>(warp[lane / 4 * 4 + k % 4].first[k / 4 * 2 + row],
+                                          warp[column * 4 + k % 4].second[k / 4]);
   }
   __syncwarp();
 }
