@@ -150,14 +150,14 @@ inline std::vector<KernelSpec> template_programs(const DeviceInfo& device) {
     add_all(p);
   };
   const auto add_long_filter = [&](DataType type, Direction direction) {
-    constexpr std::int64_t taps = 64;
+    constexpr std::int64_t channels = 8, taps = 64;
     convolution::Problem p;
     p.direction = direction;
     p.geometry.spatial = 1;
-    p.geometry.groups = 2;
-    p.x = make_tensor(type, std::array<std::int64_t, 3>{1, 2, 2 * taps}, {});
-    p.w = make_tensor(type, std::array<std::int64_t, 3>{2, 1, taps}, {});
-    p.y = make_tensor(type, std::array<std::int64_t, 3>{1, 2, taps + 1}, {});
+    p.geometry.groups = channels;
+    p.x = channels_last(type, {1, channels, 2 * taps});
+    p.w = channels_last(type, {channels, 1, taps});
+    p.y = channels_last(type, {1, channels, taps + 1});
     add_all(p);
   };
   for (const DataType type : {DataType::kHalf, DataType::kBFloat16, DataType::kFloat})

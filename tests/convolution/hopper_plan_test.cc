@@ -803,11 +803,24 @@ TEST_F(HopperPlan, LongFilters) {
   }
 }
 
+// Eight channels at once; of views, more than a chunk and than a tile, what is added.
+TEST_F(HopperPlan, LongFiltersOfChannels) {
+  for (const Direction d : kDirections) {
+    Options o{.solver = "ConvCudaLongFilters"};
+    Layer(d, {.x = {2, 16, 300}, .w = {16, 1, 75}, .pad = {74}, .groups = 16}, o).check({4});
+    Layer(d, {.x = {1, 8, 1090}, .w = {8, 1, 1050}, .pad = {1049}, .groups = 8}, o).check({4});
+    o = {.alpha = 2, .beta = 1, .x_strides = {9000, 1, 24}, .y_strides = {9600, 1, 16}, .solver = o.solver};
+    Layer(d, {.x = {2, 8, 131}, .w = {8, 1, 40}, .pad = {20}, .groups = 8}, o).check({4});
+    o.type = DataType::kBFloat16;
+    Layer(d, {.x = {2, 8, 131}, .w = {8, 1, 60}, .pad = {59}, .groups = 8}, o).check({5});
+  }
+}
+
 // Infinities reach the results that depend on them, and no others.
 TEST_F(HopperPlan, LongFiltersOfInfinities) {
   for (const Direction d : kDirections) {
-    const Shape s{.x = {2, 3, d == kWeights ? 60 : 200}, .w = {3, 1, 40}, .pad = {20}, .groups = 3};
-    for (const int tile : {0, 3}) Layer(d, s, {.solver = "ConvCudaLongFilters", .infinite = 0}).check({tile});
+    const Shape s{.x = {2, 8, d == kWeights ? 60 : 200}, .w = {8, 1, 40}, .pad = {20}, .groups = 8};
+    for (const int tile : {0, 3, 4}) Layer(d, s, {.solver = "ConvCudaLongFilters", .infinite = 0}).check({tile});
   }
 }
 

@@ -123,15 +123,15 @@ void add_halo_weights(Programs& to) {
 }
 
 /// Every direction.
-template <class Element, int kWarps, int kRowBlocks>
+template <class Element, int kWarps, int kRowBlocks, int kChannels = 1>
 void add_long_filters(Programs& to) {
   const auto name = [](bool reversed, bool adds_images) {
-    return fmt::format("sm90::ConvLongFilters<{}, {}, {}, {}, {}>", Name<Element>::text(), kWarps, kRowBlocks, reversed,
-                       adds_images);
+    return fmt::format("sm90::ConvLongFilters<{}, {}, {}, {}, {}, {}>", Name<Element>::text(), kWarps, kRowBlocks,
+                       kChannels, reversed, adds_images);
   };
-  add<sm90::ConvLongFilters<Element, kWarps, kRowBlocks, false, false>>(to, name(false, false));
-  add<sm90::ConvLongFilters<Element, kWarps, kRowBlocks, true, false>>(to, name(true, false));
-  add<sm90::ConvLongFilters<Element, kWarps, kRowBlocks, false, true>>(to, name(false, true));
+  add<sm90::ConvLongFilters<Element, kWarps, kRowBlocks, kChannels, false, false>>(to, name(false, false));
+  add<sm90::ConvLongFilters<Element, kWarps, kRowBlocks, kChannels, true, false>>(to, name(true, false));
+  add<sm90::ConvLongFilters<Element, kWarps, kRowBlocks, kChannels, false, true>>(to, name(false, true));
 }
 
 using sm90::Bfloat16;
@@ -356,6 +356,8 @@ Programs programs() {
   add_long_filters<Half, 1, 1>(all);
   add_long_filters<Bfloat16, 4, 2>(all);
   add_long_filters<Bfloat16, 2, 1>(all);
+  add_long_filters<Half, 8, 1, 8>(all);
+  add_long_filters<Bfloat16, 8, 2, 8>(all);
 #endif
   return all;
 }

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "base/math.h"
@@ -20,17 +21,17 @@ using gpu::narrow;
 using Shape = kernels::ConvLongFiltersShape;
 
 constexpr std::int64_t kRow = 64, kUnit = 8, kStep = 128;  // as in long_filters.cu
-constexpr std::int64_t kMostChunk = 2048;
-constexpr std::int64_t kLeastTaps = 32;      // below, threads per result are faster
-constexpr std::int64_t kMostSize = 1 << 29;  // of a dimension: sums of two stay within 32 bits
+constexpr std::int64_t kLeastTaps = 32;                    // below, threads per result are faster
+constexpr std::int64_t kMostSize = 1 << 29;                // of a dimension: sums of two stay within 32 bits
 
-/// Warps of a block, and blocks of 16 rows of a warp.
+/// Warps of a block, blocks of 16 rows of a warp, channels of a block.
 struct Tile {
-  int warps, row_blocks;
-  std::int64_t results() const { return warps * row_blocks * 16 * kRow; }
+  int warps, row_blocks, channels;
+  std::int64_t results() const { return warps / channels * row_blocks * 16 * kRow; }  // of a channel
+  std::int64_t most_chunk() const { return channels > 1 ? 1024 : 2048; }
   int resident() const { return (row_blocks > 1 ? 12 : 16) / warps; }  // blocks of a multiprocessor
 };
-constexpr Tile kTiles[] = {{4, 2}, {4, 1}, {2, 1}, {1, 1}};
+constexpr Tile kTiles[] = {{4, 2, 1}, {4, 1, 1}, {2, 1, 1}, {1, 1, 1}, {8, 1, 8}, {8, 2, 8}};
 
 /// The only dimension along which anything has more than one element, if there is one.
 std::optional<int> long_dimension(const Problem& p) {
@@ -65,7 +66,7 @@ Shape shape_of(const Problem& p, const Tile& tile) {
   s.first = narrow(data ? p.geometry.pad[at] - (p.filter(i) - 1) : -p.geometry.pad[at]);
   s.tiles = narrow(ceil_div(s.results, tile.results()));
   const std::int64_t depth = s.taps + kRow + kUnit - 2;
-  s.chunk = narrow(round_up(ceil_div(depth, ceil_div(depth, kMostChunk)), kStep));
+  s.chunk = narrow(round_up(ceil_div(depth, ceil_div(depth, tile.most_chunk())), kStep));
   s.source_image = source.strides[0];
   s.source_channel = source.strides[1];
   s.source_step = step(source);
@@ -78,8 +79,21 @@ Shape shape_of(const Problem& p, const Tile& tile) {
   return s;
 }
 
-std::int64_t blocks_of(const Problem& p, const Shape& s) {
-  return std::int64_t{s.tiles} * s.channels * (p.direction == Direction::kBackwardWeights ? 1 : s.images);
+std::int64_t blocks_of(const Problem& p, const Shape& s, const Tile& tile) {
+  return std::int64_t{s.tiles} * (s.channels / tile.channels) *
+         (p.direction == Direction::kBackwardWeights ? 1 : s.images);
+}
+
+/// Whether neighbouring channels of x and y can be read and written together.
+bool is_whole(const Problem& p, const Tile& tile) {
+  if (tile.channels == 1) return true;
+  const auto is = [&](const TensorDesc& t) {
+    return t.lens[1] % tile.channels == 0 && t.strides[1] == 1 &&
+           std::all_of(t.strides.begin() + 2, t.strides.begin() + t.rank,
+                       [&](std::int64_t v) { return v % tile.channels == 0; }) &&
+           t.strides[0] % tile.channels == 0;
+  };
+  return is(p.x) && is(p.y);
 }
 
 class CudaLongFilters final : public GpuSolver<Problem> {
@@ -100,53 +114,64 @@ class CudaLongFilters final : public GpuSolver<Problem> {
     POLYMIO_REQUIRE(p.filter(*i) >= kLeastTaps, "fewer than 32 taps");
     for (const std::int64_t size : {p.in(*i), p.out(*i), p.filter(*i), p.geometry.pad[at], p.n(), p.c()})
       POLYMIO_REQUIRE_MOST(size, kMostSize, "elements of a dimension");
-    const std::int64_t least = kTiles[std::size(kTiles) - 1].results();
+    const std::int64_t least = 16 * kRow;  // results of a tile
     const std::int64_t planes = direction_ == Direction::kBackwardWeights ? p.c() : p.n() * p.c();
     POLYMIO_REQUIRE_MOST(planes, kMostBlocks, "blocks");
     POLYMIO_REQUIRE_MOST(planes * ceil_div(p.output().lens[at + 2], least), kMostBlocks, "blocks");
     return {};
   }
 
-  /// Blocks run in rounds of what the multiprocessors hold. Matrix units multiply eight times as many numbers as the
-  /// others; the rate is a guess.
+  /// Blocks of a multiprocessor share its matrix units and its path to the caches. Products of a cycle, and cycles of
+  /// an element, contiguous, by eight channels, and any other, were measured on an H200.
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
-    constexpr double kLaunchUs = 3, kRate = 8 * 0.5;
+    constexpr double kLaunchUs = 3, kMemory = 0.7, kProducts = 1150, kContiguous = 0.2, kChannels = 0.3, kStrided = 2;
     const Tile& tile = kTiles[point[0]];
     const Shape s = shape_of(p, tile);
-    const std::int64_t resident = std::int64_t{d.units} * tile.resident();
-    const double rounds = static_cast<double>(ceil_div(blocks_of(p, s), resident) * resident);
-    const double images = direction_ == Direction::kBackwardWeights ? static_cast<double>(s.images) : 1;
-    const double products = static_cast<double>(tile.results()) * (static_cast<double>(s.taps) + kRow) * images;
-    return kLaunchUs + 2 * rounds * products / (1e3 * d.fp32_gflops * kRate);
+    const auto real = [](std::int64_t v) { return static_cast<double>(v); };
+    const auto cycles = [&](std::int64_t step) {
+      return step == 1 ? kContiguous : tile.channels > 1 ? kChannels : kStrided;
+    };
+    const std::int64_t depth = std::min(s.taps + kRow, s.source_size + tile.results());
+    const double chunks = real(ceil_div(depth, s.chunk));
+    const double loads =
+        chunks * (real(tile.results() + s.chunk) * cycles(s.source_step) + real(s.chunk + kRow) * cycles(s.tap_step));
+    const double products = real(tile.results() * round_up(depth, kStep)) / kProducts;
+    const double images = direction_ == Direction::kBackwardWeights ? s.images : 1;
+    const double block = tile.channels * (images * (loads + products) + real(tile.results()) * cycles(s.result_step));
+    const std::int64_t of_unit = std::max<std::int64_t>(ceil_div(blocks_of(p, s, tile), d.units), tile.resident() / 2);
+    const double compute = real(of_unit) * block * 256 * d.units / (1e3 * d.fp32_gflops);
+    return kLaunchUs + std::max(compute, gpu::tensor_bytes(p) / (1e3 * d.bandwidth_gbs * kMemory));
   }
 
-  TuneSpace tune_space(const DeviceInfo&, const Problem&) const override { return {{"tile", {0, 1, 2, 3}}}; }
-  bool is_valid(const DeviceInfo&, const Problem&, const TunePoint& point) const override {
-    return point.size() == 1 && point[0] >= 0 && point[0] < static_cast<int>(std::size(kTiles));
+  TuneSpace tune_space(const DeviceInfo&, const Problem&) const override { return {{"tile", {0, 1, 2, 3, 4, 5}}}; }
+  bool is_valid(const DeviceInfo&, const Problem& p, const TunePoint& point) const override {
+    return point.size() == 1 && point[0] >= 0 && point[0] < static_cast<int>(std::size(kTiles)) &&
+           is_whole(p, kTiles[point[0]]);
   }
   TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
     int best = 0;
     for (int i = 1; i < static_cast<int>(std::size(kTiles)); ++i)
-      if (estimate(d, p, {i}) < estimate(d, p, {best})) best = i;
+      if (is_whole(p, kTiles[i]) && estimate(d, p, {i}) < estimate(d, p, {best})) best = i;
     return {best};
   }
 
   std::vector<KernelSpec> kernel_specs(const DeviceInfo&, const Problem& p, const TunePoint& point) const override {
     const Tile& tile = kTiles[point[0]];
     KernelSpec spec{"primitives/convolution/cuda/long_filters.cu", "conv_long_filters", {}};
-    spec.instantiation = fmt::format("sm90::ConvLongFilters<sm90::{}, {}, {}, {}, {}>",
-                                     p.w.type == DataType::kHalf ? "Half" : "Bfloat16", tile.warps, tile.row_blocks,
-                                     direction_ == Direction::kBackwardData, direction_ == Direction::kBackwardWeights);
+    spec.instantiation =
+        fmt::format("sm90::ConvLongFilters<sm90::{}, {}, {}, {}, {}, {}>",
+                    p.w.type == DataType::kHalf ? "Half" : "Bfloat16", tile.warps, tile.row_blocks, tile.channels,
+                    direction_ == Direction::kBackwardData, direction_ == Direction::kBackwardWeights);
     return {spec};
   }
 
   Invoker assemble(const DeviceInfo&, const Problem& p, const TunePoint& point, const Kernels& built) const override {
     const Tile& tile = kTiles[point[0]];
     const Shape shape = shape_of(p, tile);
-    Launch where = launch_shape(32 * tile.warps, blocks_of(p, shape));
-    // The source, the taps twice, a flag.
-    where.shared_bytes = static_cast<std::uint32_t>(2 * (tile.results() - kRow + shape.chunk) +
-                                                    4 * (shape.chunk + kRow) + 64 + 2 * 2 + 4);
+    Launch where = launch_shape(32 * tile.warps, blocks_of(p, shape, tile));
+    // Of each channel the source and the taps twice; a flag.
+    const std::int64_t channel_bytes = 2 * (tile.results() - kRow + shape.chunk) + 4 * (shape.chunk + kRow) + 80;
+    where.shared_bytes = static_cast<std::uint32_t>(tile.channels * channel_bytes + 4);
     return [built, shape, where, direction = direction_](Stream& stream, const Args& a) {
       const bool data = direction == Direction::kBackwardData, weights = direction == Direction::kBackwardWeights;
       Arguments arguments{data ? a.y : a.x, weights ? a.y : a.w, data ? a.x : weights ? a.w : a.y, shape};

@@ -17,9 +17,10 @@ constexpr u32 kExponents = 0x7f807f80;
 template <>
 constexpr u32 kExponents<Half> = 0x7c007c00;
 
-/// kWarps: of a block, each with kRowBlocks blocks of 16 rows. kReversed: the order of the taps. kAddsImages: the taps
-/// differ between images, whose results add up.
-template <class Element, int kWarps, int kRowBlocks, bool kReversed, bool kAddsImages>
+/// kWarps: of a block, each with kRowBlocks blocks of 16 rows. kChannels: of a block, 1, or 8 that are contiguous
+/// except in the filter or its gradient. kReversed: the order of the taps. kAddsImages: the taps differ between images,
+/// whose results add up.
+template <class Element, int kWarps, int kRowBlocks, int kChannels, bool kReversed, bool kAddsImages>
 struct ConvLongFilters {
   static constexpr int kThreads = 32 * kWarps, kResident = (kRowBlocks > 1 ? 12 : 16) / kWarps;  // by registers
 
@@ -34,20 +35,30 @@ struct ConvLongFilters {
   static constexpr int kColumnBlocks = kRow / kUnit;                     // of 8 results of a row
   static constexpr int kStepsAtOnce = 8, kFragments = 2 * kStepsAtOnce;  // those of a step are two of a ring's
   static constexpr int kAtOnce = kStepsAtOnce * kDepth;
-  static constexpr int kWarpResults = kRowBlocks * 16 * kRow, kResults = kWarps * kWarpResults;
+  static constexpr int kWarpsOfChannel = kWarps / kChannels;
+  static constexpr int kWarpResults = kRowBlocks * 16 * kRow, kResults = kWarpsOfChannel * kWarpResults;
+  static_assert(kChannels == 1 || kChannels == kUnit);
 
-  /// The block's sequences in shared memory: the source, the taps in pairs that begin at even ones, and at odd ones,
-  /// which are in other banks.
+  /// A channel's sequences in shared memory: the source, and the taps in pairs that begin at even ones and, in other
+  /// banks, at odd ones.
   struct Sequences {
-    u32 source, even, odd;
-    u32 flag;  // not 0 from when the block met an infinity or NaN in the source
+    u32 source, even, odd, channel_bytes;
+    u32 flag;  // of the block: not 0 from when it met an infinity or NaN in the source
 
     explicit DEVICE Sequences(int chunk) {
       extern __shared__ __align__(1024) unsigned char bytes[];
       source = shared_address(bytes);
       even = source + (kResults - kRow + chunk) * 2;
       odd = even + (chunk + kRow) * 2 + 64;
-      flag = odd + (chunk + kRow + 2) * 2;
+      channel_bytes = odd + (chunk + kRow) * 2 + 16 - source;
+      flag = source + kChannels * channel_bytes;
+    }
+    DEVICE Sequences of(int channel) const {
+      Sequences s = *this;
+      s.source += channel * channel_bytes;
+      s.even += channel * channel_bytes;
+      s.odd += channel * channel_bytes;
+      return s;
     }
   };
 
@@ -63,42 +74,87 @@ struct ConvLongFilters {
                                                                    << 16;
   }
 
+  /// Element `at` of eight channels.
+  static DEVICE uint4 elements(const u16* from, int at, int size, i64 step) {
+    if (u32(at) >= u32(size)) return make_uint4(0, 0, 0, 0);
+    const u16* const v = from + at * step;
+    if (u64(v) % 16 == 0) return *reinterpret_cast<const uint4*>(v);
+    return make_uint4(v[0] | u32(v[1]) << 16, v[2] | u32(v[3]) << 16, v[4] | u32(v[5]) << 16, v[6] | u32(v[7]) << 16);
+  }
+
+  /// Carries into the sign of an infinity or NaN.
+  static DEVICE u32 exponents_and_one(u32 pair) {
+    constexpr u32 kMask = kExponents<Element>, kOne = kMask & ~(kMask << 1);
+    return kOne + (pair & kMask);
+  }
+
+  /// `count` elements from from[first] on, of eight channels. Returns the bits of exponents_and_one().
+  static DEVICE u32 load_channels(const Sequences& to, const u16* from, int first, int count, int size, i64 step) {
+    u32 found = 0;
+    for (int i = threadIdx.x * 2; i < count; i += kThreads * 2) {
+      const uint4 one = elements(from, first + i, size, step), next = elements(from, first + i + 1, size, step);
+      const u32 low[4] = {one.x, one.y, one.z, one.w}, high[4] = {next.x, next.y, next.z, next.w};
+      UNROLL
+      for (int c = 0; c < kUnit; ++c) {
+        const u32 bits =
+            c % 2 ? low[c / 2] >> 16 | (high[c / 2] & 0xffff0000u) : (low[c / 2] & 0xffff) | high[c / 2] << 16;
+        found |= exponents_and_one(bits);
+        store_shared(to.of(c).source + swizzled(i / kUnit) * 16 + i % kUnit * 2, bits);
+      }
+    }
+    return found;
+  }
+
   /// `count` elements from source[first] on, which is aligned to 16 bytes if elements are contiguous.
   static DEVICE void load_source(const Sequences& to, const u16* from, const ConvLongFiltersShape& s, int first,
                                  int count) {
-    constexpr u32 kLowest = kExponents<Element> & ~(kExponents<Element> << 1), kCarries = 0x80008000;
-    u32 sums = 0;  // of exponents and 1
-    for (int unit = threadIdx.x; unit < count / kUnit; unit += kThreads) {
-      const int at = first + unit * kUnit;
-      uint4 v;
-      if (s.source_step == 1 && at >= 0 && at + kUnit <= s.source_size) {
-        v = *reinterpret_cast<const uint4*>(from + at);
-      } else {
-        v = make_uint4(pair(from, at, s), pair(from, at + 2, s), pair(from, at + 4, s), pair(from, at + 6, s));
+    u32 found = 0;
+    if constexpr (kChannels > 1) {
+      found = load_channels(to, from, first, count, s.source_size, s.source_step);
+    } else {
+      for (int unit = threadIdx.x; unit < count / kUnit; unit += kThreads) {
+        const int at = first + unit * kUnit;
+        uint4 v;
+        if (s.source_step == 1 && at >= 0 && at + kUnit <= s.source_size)
+          v = *reinterpret_cast<const uint4*>(from + at);
+        else
+          v = make_uint4(pair(from, at, s), pair(from, at + 2, s), pair(from, at + 4, s), pair(from, at + 6, s));
+        found |= exponents_and_one(v.x) | exponents_and_one(v.y) | exponents_and_one(v.z) | exponents_and_one(v.w);
+        store_shared(to.source + swizzled(unit) * 16, v);
       }
-      const u32 bits[4] = {v.x, v.y, v.z, v.w};
-      UNROLL
-      for (int i = 0; i < 4; ++i) sums |= (bits[i] & kExponents<Element>)+kLowest;
-      store_shared(to.source + swizzled(unit) * 16, v);
     }
-    if (sums & kCarries) store_shared(to.flag, 1u);
+    if (found & 0x80008000u) store_shared(to.flag, 1u);
+  }
+
+  static DEVICE void store_tap(const Sequences& to, int i, u32 tap) {
+    store_shared(to.even + i * 2, u16(tap));
+    store_shared(to.odd + i * 2 + 2, u16(tap));
   }
 
   /// `count` elements from taps[first] on.
   static DEVICE void load_taps(const Sequences& to, const u16* from, const ConvLongFiltersShape& s, int first,
                                int count) {
-    for (int i = threadIdx.x; i < count; i += kThreads) {
-      const int at = first + i;
-      const u16 tap = u16(element(from, kReversed ? s.taps - 1 - at : at, s.taps, s.tap_step));
-      store_shared(to.even + i * 2, tap);
-      store_shared(to.odd + i * 2 + 2, tap);
+    if constexpr (kChannels > 1 && kAddsImages) {
+      for (int i = threadIdx.x; i < count; i += kThreads) {
+        const uint4 v = elements(from, first + i, s.taps, s.tap_step);
+        const u32 pairs[4] = {v.x, v.y, v.z, v.w};
+        UNROLL
+        for (int c = 0; c < kUnit; ++c) store_tap(to.of(c), i, pairs[c / 2] >> c % 2 * 16);
+      }
+    } else {
+      for (int c = 0; c < kChannels; ++c)
+        for (int i = threadIdx.x; i < count; i += kThreads) {
+          const int at = first + i;
+          store_tap(to.of(c), i,
+                    element(from + c * s.tap_channel, kReversed ? s.taps - 1 - at : at, s.taps, s.tap_step));
+        }
     }
   }
 
   /// Adds the products of m in [first, end), which are multiples of 128.
   static DEVICE void multiply_chunk(const Sequences& from, int first, int end,
                                     float (&sums)[kRowBlocks][kColumnBlocks][4]) {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, column = lane / 4;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % kWarpsOfChannel, column = lane / 4;
     // Fragment h has taps[8 h + 2 (lane % 4) - column] and the next one; those before tap 0 of the chunk are a row's.
     const int start = kRow + lane % 4 * 2 - column;
     const u32 taps = column % 2 ? from.odd + (start + 1) * 2 : from.even + start * 2;
@@ -135,7 +191,7 @@ struct ConvLongFilters {
   /// NaN of the source would turn into NaN.
   static DEVICE void multiply_each(const Sequences& from, int first, int end, int first_tap, int taps,
                                    float (&sums)[kRowBlocks][kColumnBlocks][4]) {
-    const int row = threadIdx.x / 32 * (kRowBlocks * 16) + threadIdx.x % 32 / 4;
+    const int row = threadIdx.x / 32 % kWarpsOfChannel * (kRowBlocks * 16) + threadIdx.x % 32 / 4;
     NO_UNROLL
     for (int m = first; m < end; ++m) {
       float v[kRowBlocks * 2];
@@ -189,13 +245,55 @@ struct ConvLongFilters {
     }
   }
 
+  /// The results of all channels from `first` on, of which `count` exist, through the source's shared memory.
+  static DEVICE void store_channels(const Sequences& shared, u16* to, const ConvLongFiltersShape& s, int first,
+                                    int count, const float (&sums)[kRowBlocks][kColumnBlocks][4]) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const Sequences own = shared.of(warp / kWarpsOfChannel);
+    __syncthreads();
+    if (s.beta != 0) load_channels(shared, to, first, kResults, s.results, s.result_step);
+    __syncthreads();
+    UNROLL
+    for (int block = 0; block < kRowBlocks; ++block) UNROLL
+    for (int c = 0; c < kColumnBlocks; ++c) UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const int row = (warp % kWarpsOfChannel * kRowBlocks + block) * 16 + half * 8 + lane / 4;
+      const u32 at = own.source + swizzled(row * kColumnBlocks + c) * 16 + lane % 4 * 4;
+      float low = s.alpha * sums[block][c][half * 2], high = s.alpha * sums[block][c][half * 2 + 1];
+      if (s.beta != 0) {
+        const u32 old = load_shared<u32>(at);
+        low = FMA(s.beta, Element::low(old), low);
+        high = FMA(s.beta, Element::high(old), high);
+      }
+      store_shared(at, Element::pack(low, high));
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < min(kResults, count); i += kThreads) {
+      u32 v[4];
+      UNROLL
+      for (int c = 0; c < 4; ++c) {
+        const u32 at = swizzled(i / kUnit) * 16 + i % kUnit * 2;
+        v[c] = load_shared<u16>(shared.of(2 * c).source + at) | u32(load_shared<u16>(shared.of(2 * c + 1).source + at))
+                                                                    << 16;
+      }
+      u16* const results = to + (first + i) * s.result_step;
+      if (u64(results) % 16 == 0) {
+        *reinterpret_cast<uint4*>(results) = make_uint4(v[0], v[1], v[2], v[3]);
+        continue;
+      }
+      UNROLL
+      for (int c = 0; c < kUnit; ++c) results[c] = u16(v[c / 2] >> c % 2 * 16);
+    }
+  }
+
  public:
   static DEVICE void run(const Arguments& a) {
     const ConvLongFiltersShape& s = a.shape;
-    const int tile = blockIdx.x % s.tiles, plane = blockIdx.x / s.tiles, channel = plane % s.channels;
-    const int first_image = plane / s.channels, end_image = kAddsImages ? s.images : first_image + 1;
-    const int first = tile * kResults, warp = threadIdx.x / 32, own = first + warp * kWarpResults;
-    const Sequences shared(s.chunk);
+    const int tile = blockIdx.x % s.tiles, plane = blockIdx.x / s.tiles, groups = s.channels / kChannels;
+    const int channel = plane % groups * kChannels, warp = threadIdx.x / 32;
+    const int first_image = plane / groups, end_image = kAddsImages ? s.images : first_image + 1;
+    const int first = tile * kResults, own = first + warp % kWarpsOfChannel * kWarpResults;
+    const Sequences shared(s.chunk), mine = shared.of(warp / kWarpsOfChannel);
     float sums[kRowBlocks][kColumnBlocks][4] = {};
     if (threadIdx.x == 0) store_shared(shared.flag, 0u);
     NO_UNROLL
@@ -217,17 +315,20 @@ struct ConvLongFilters {
         if (own >= s.results) continue;
         // Only m whose elements of the source, and whose taps, exist.
         constexpr int kReach = kWarpResults - kRow + kDepth;
-        const int mine = from + warp * kWarpResults;
-        const int low = max(0, -(mine + kReach)), high = min(left, s.source_size - mine);
+        const int start = from + own - first;
+        const int low = max(0, -(start + kReach)), high = min(left, s.source_size - start);
         if (low >= high) continue;
         if (load_shared<u32>(shared.flag))
-          multiply_each(shared, low, high, m - shift, s.taps, sums);
+          multiply_each(mine, low, high, m - shift, s.taps, sums);
         else
-          multiply_chunk(shared, low / kAtOnce * kAtOnce, (high + kAtOnce - 1) / kAtOnce * kAtOnce, sums);
+          multiply_chunk(mine, low / kAtOnce * kAtOnce, (high + kAtOnce - 1) / kAtOnce * kAtOnce, sums);
       }
     }
-    if (own < s.results)
-      store(a.result + first_image * s.result_image + channel * s.result_channel, s, own, s.results, sums);
+    u16* const result = a.result + first_image * s.result_image + channel * s.result_channel;
+    if constexpr (kChannels > 1 && !kAddsImages)
+      store_channels(shared, result, s, first, s.results - first, sums);
+    else if (own < s.results)
+      store(result + warp / kWarpsOfChannel * s.result_channel, s, own, s.results, sums);
   }
 };
 
