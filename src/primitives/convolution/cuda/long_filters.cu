@@ -105,7 +105,7 @@ struct ConvLongFilters {
     return found;
   }
 
-  /// `count` elements from source[first] on, which is aligned to 16 bytes if elements are contiguous.
+  /// `count` elements from source[first] on.
   static DEVICE void load_source(const Sequences& to, const u16* from, const ConvLongFiltersShape& s, int first,
                                  int count) {
     u32 found = 0;
@@ -115,7 +115,7 @@ struct ConvLongFilters {
       for (int unit = threadIdx.x; unit < count / kUnit; unit += kThreads) {
         const int at = first + unit * kUnit;
         uint4 v;
-        if (s.source_step == 1 && at >= 0 && at + kUnit <= s.source_size)
+        if (s.source_step == 1 && u64(from + at) % 16 == 0 && at >= 0 && at + kUnit <= s.source_size)
           v = *reinterpret_cast<const uint4*>(from + at);
         else
           v = make_uint4(pair(from, at, s), pair(from, at + 2, s), pair(from, at + 4, s), pair(from, at + 6, s));
@@ -289,19 +289,21 @@ struct ConvLongFilters {
  public:
   static DEVICE void run(const Arguments& a) {
     const ConvLongFiltersShape& s = a.shape;
-    const int tile = blockIdx.x % s.tiles, plane = blockIdx.x / s.tiles, groups = s.channels / kChannels;
-    const int channel = plane % groups * kChannels, warp = threadIdx.x / 32;
-    const int first_image = plane / groups, end_image = kAddsImages ? s.images : first_image + 1;
+    const int tile = blockIdx.x % s.tiles, set = blockIdx.x / s.tiles, groups = s.channels / kChannels;
+    const int channel = set % groups * kChannels, warp = threadIdx.x / 32;
+    const int first_image = set / groups, end_image = kAddsImages ? s.images : first_image + 1;
     const int first = tile * kResults, own = first + warp % kWarpsOfChannel * kWarpResults;
     const Sequences shared(s.chunk), mine = shared.of(warp / kWarpsOfChannel);
     float sums[kRowBlocks][kColumnBlocks][4] = {};
     if (threadIdx.x == 0) store_shared(shared.flag, 0u);
     NO_UNROLL
     for (int image = first_image; image < end_image; ++image) {
-      const u16* const source = a.source + image * s.source_image + channel * s.source_channel;
+      const i64 plane = image * s.source_image + channel * s.source_channel;
+      const u16* const source = a.source + plane;
       const u16* const taps = a.taps + image * s.tap_image + channel * s.tap_channel;
-      // Elements before the first one that a result needs, so that units of 16 bytes are aligned.
-      const int shift = s.source_step == 1 ? int(u64(source + s.first) / 2 % kUnit) : 0;
+      // Elements before the first one that a result needs, so that units of 16 bytes are aligned if the tensor is: sums
+      // do not depend on its address.
+      const int shift = s.source_step == 1 ? int((plane + s.first) & (kUnit - 1)) : 0;
       const int depth = shift + s.taps + kRow - 1;
       NO_UNROLL
       for (int m = 0; m < depth; m += s.chunk) {
