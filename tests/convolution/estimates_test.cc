@@ -106,6 +106,31 @@ TEST(Estimates, OneDimensionHasFastSolversOnGpus) {
         }
 }
 
+/// Long filters of 16 bits are predicted to be the fastest on matrix units; short ones, and other types, are not.
+TEST(Estimates, LongFiltersRunOnMatrixUnits) {
+  const DeviceInfo device = usual_device("cuda-sm90");
+  for (const std::int64_t taps : {16, 128, 512, 8192})
+    for (const Direction direction : kDirections)
+      for (const DataType type : {DataType::kFloat, DataType::kBFloat16})
+        for (const bool last : {false, true}) {
+          const Problem p = problem(direction, {.x = {8, 1024, 4096},
+                                                .w = {1024, 1, taps},
+                                                .pad = {taps - 1},
+                                                .groups = 1024,
+                                                .type = type,
+                                                .channels_last = last});
+          SCOPED_TRACE(p.key());
+          const SolverBase* best = nullptr;
+          for (const SolverBase* s : solvers(direction, DeviceKind::kCuda))
+            if (!s->info().reference && s->is_applicable(device, p) &&
+                (!best || estimate(*s, device, p) < estimate(*best, device, p)))
+              best = s;
+          ASSERT_NE(best, nullptr);
+          const bool is_long = taps >= 128 && type == DataType::kBFloat16;
+          EXPECT_EQ(std::string(best->info().name).starts_with("ConvCudaLongFilters"), is_long) << best->info().name;
+        }
+}
+
 TEST(Knobs, GradientsOf16BitsAreSummedInOnePass) {
   const DeviceInfo device = plain_device();
   Shape shape{.x = {4, 8, 40, 40}, .w = {6, 8, 3, 3}, .pad = {1, 1}};

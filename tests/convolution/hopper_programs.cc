@@ -357,7 +357,7 @@ Programs programs() {
   add_long_filters<Bfloat16, 4, 2>(all);
   add_long_filters<Bfloat16, 2, 1>(all);
   add_long_filters<Half, 8, 1, 8>(all);
-  add_long_filters<Bfloat16, 8, 2, 8>(all);
+  add_long_filters<Bfloat16, 8, 1, 8>(all);
 #endif
   return all;
 }

@@ -31,7 +31,7 @@ struct Tile {
   std::int64_t most_chunk() const { return channels > 1 ? 1024 : 2048; }
   int resident() const { return (row_blocks > 1 ? 12 : 16) / warps; }  // blocks of a multiprocessor
 };
-constexpr Tile kTiles[] = {{4, 2, 1}, {4, 1, 1}, {2, 1, 1}, {1, 1, 1}, {8, 1, 8}, {8, 2, 8}};
+constexpr Tile kTiles[] = {{4, 2, 1}, {4, 1, 1}, {2, 1, 1}, {1, 1, 1}, {8, 1, 8}};
 
 /// The only dimension along which anything has more than one element, if there is one.
 std::optional<int> long_dimension(const Problem& p) {
@@ -124,7 +124,8 @@ class CudaLongFilters final : public GpuSolver<Problem> {
   /// Blocks of a multiprocessor share its matrix units and its path to the caches. Products of a cycle, and cycles of
   /// an element, contiguous, by eight channels, and any other, were measured on an H200.
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
-    constexpr double kLaunchUs = 3, kMemory = 0.7, kProducts = 1150, kContiguous = 0.2, kChannels = 0.3, kStrided = 2;
+    constexpr double kLaunchUs = 3, kMemory = 0.7, kProducts = 2000, kContiguous = 0.32, kChannels = 0.45,
+                     kStrided = 1.07;
     const Tile& tile = kTiles[point[0]];
     const Shape s = shape_of(p, tile);
     const auto real = [](std::int64_t v) { return static_cast<double>(v); };
@@ -138,12 +139,12 @@ class CudaLongFilters final : public GpuSolver<Problem> {
     const double products = real(tile.results() * round_up(depth, kStep)) / kProducts;
     const double images = direction_ == Direction::kBackwardWeights ? s.images : 1;
     const double block = tile.channels * (images * (loads + products) + real(tile.results()) * cycles(s.result_step));
-    const std::int64_t of_unit = std::max<std::int64_t>(ceil_div(blocks_of(p, s, tile), d.units), tile.resident() / 2);
+    const std::int64_t of_unit = std::max<std::int64_t>(ceil_div(blocks_of(p, s, tile), d.units), tile.resident() / 4);
     const double compute = real(of_unit) * block * 256 * d.units / (1e3 * d.fp32_gflops);
     return kLaunchUs + std::max(compute, gpu::tensor_bytes(p) / (1e3 * d.bandwidth_gbs * kMemory));
   }
 
-  TuneSpace tune_space(const DeviceInfo&, const Problem&) const override { return {{"tile", {0, 1, 2, 3, 4, 5}}}; }
+  TuneSpace tune_space(const DeviceInfo&, const Problem&) const override { return {{"tile", {0, 1, 2, 3, 4}}}; }
   bool is_valid(const DeviceInfo&, const Problem& p, const TunePoint& point) const override {
     return point.size() == 1 && point[0] >= 0 && point[0] < static_cast<int>(std::size(kTiles)) &&
            is_whole(p, kTiles[point[0]]);
