@@ -1,4 +1,4 @@
-// Where all forward steps of a recurrent layer are one launch, on models of devices.
+// Where all steps of a recurrent layer are one launch, on models of devices.
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
@@ -15,14 +15,15 @@ Network network(Mode mode, DataType type, std::int64_t hidden) {
   return n;
 }
 
-std::optional<Persistent> chosen(const DeviceInfo& device, const Network& n, const std::vector<std::int64_t>& lengths) {
+std::optional<Persistent> chosen(const DeviceInfo& device, const Network& n, const std::vector<std::int64_t>& lengths,
+                                 Pass pass = Pass::kInference) {
   Sequences s;
   s.lengths.view(lengths);
   s.steps = 50;
-  return persistent_forward(device, n, Schedule(s));
+  return persistent(device, n, Schedule(s), pass);
 }
-std::optional<Persistent> chosen(const Network& n, std::size_t samples) {
-  return chosen(usual_device("cuda-sm90"), n, std::vector<std::int64_t>(samples, 50));
+std::optional<Persistent> chosen(const Network& n, std::size_t samples, Pass pass = Pass::kInference) {
+  return chosen(usual_device("cuda-sm90"), n, std::vector<std::int64_t>(samples, 50), pass);
 }
 
 constexpr std::size_t kSharedBytes = 227u << 10;  // of a block on sm90
@@ -31,16 +32,17 @@ TEST(PersistentRnn, WeightsFitTheMultiprocessors) {
   for (const Mode mode : {Mode::kTanh, Mode::kLstm, Mode::kGru})
     for (const DataType type : {DataType::kFloat, DataType::kHalf, DataType::kBFloat16})
       for (const std::int64_t hidden : {1, 64, 333, 512, 1024})
-        for (const std::size_t samples : {1, 8, 32, 64}) {
-          const auto p = chosen(network(mode, type, hidden), samples);
-          ASSERT_TRUE(p) << hidden << " " << samples;
-          EXPECT_LE(p->launch.blocks[0], 132u);
-          EXPECT_LE(p->launch.shared_bytes, kSharedBytes);
-          EXPECT_EQ(p->launch.cooperative, p->launch.blocks[0] > 1);
-          EXPECT_EQ(p->by_matrix_units, type != DataType::kFloat && samples >= 8);
-          const std::int64_t weights = (mode == Mode::kLstm ? 4 : mode == Mode::kGru ? 3 : 1) * hidden * hidden;
-          EXPECT_GE(p->launch.blocks[0] * p->local_bytes, static_cast<std::size_t>(weights) * size_of(type));
-        }
+        for (const std::size_t samples : {1, 8, 32, 64})
+          for (const Pass pass : {Pass::kTraining, Pass::kBackwardData}) {
+            const auto p = chosen(network(mode, type, hidden), samples, pass);
+            ASSERT_TRUE(p) << hidden << " " << samples;
+            EXPECT_LE(p->launch.blocks[0], 132u);
+            EXPECT_LE(p->launch.shared_bytes, kSharedBytes);
+            EXPECT_EQ(p->launch.cooperative, p->launch.blocks[0] > 1);
+            EXPECT_EQ(p->by_matrix_units, type != DataType::kFloat);
+            const std::int64_t weights = (mode == Mode::kLstm ? 4 : mode == Mode::kGru ? 3 : 1) * hidden * hidden;
+            EXPECT_GE(p->launch.blocks[0] * p->local_bytes, static_cast<std::size_t>(weights) * size_of(type));
+          }
 }
 
 TEST(PersistentRnn, IsLeftToStepsWhereItCannotRun) {
@@ -62,11 +64,13 @@ TEST(PersistentRnn, IsLeftToStepsWhereItCannotRun) {
 TEST(PersistentRnn, OtherDevicesRunOneBlock) {
   DeviceInfo device = usual_device("hip-gfx90a");
   device.kind = DeviceKind::kOpenCl;
-  const auto p = chosen(device, network(Mode::kGru, DataType::kHalf, 40), {50, 50, 50});
-  ASSERT_TRUE(p);
-  EXPECT_EQ(p->launch.blocks[0], 1u);
-  EXPECT_EQ(p->launch.shared_bytes, 0u) << "OpenCL kernels declare their memory";
-  EXPECT_LE(p->local_bytes, device.gpu.shared_bytes);
+  for (const Pass pass : {Pass::kTraining, Pass::kBackwardData}) {
+    const auto p = chosen(device, network(Mode::kGru, DataType::kHalf, 40), {50, 50, 50}, pass);
+    ASSERT_TRUE(p);
+    EXPECT_EQ(p->launch.blocks[0], 1u);
+    EXPECT_EQ(p->launch.shared_bytes, 0u) << "OpenCL kernels declare their memory";
+    EXPECT_LE(p->local_bytes, device.gpu.shared_bytes);
+  }
   EXPECT_FALSE(chosen(device, network(Mode::kGru, DataType::kHalf, 500), {50, 50, 50}));
 }
 

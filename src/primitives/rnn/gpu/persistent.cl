@@ -1,26 +1,29 @@
-// All steps of a layer in one direction, for sequences of the same length. A block owns groups of hidden units: ROWS
-// rows of the recurrent weights, [gate][unit], which stay in local memory. A step multiplies them with the state, which
-// the blocks exchange through global memory, computes the cells, and waits for the other blocks, all of which must be
+// All steps of a layer in one direction, forward or backward, for sequences of the same length. A block owns groups of
+// hidden units: ROWS rows of the recurrent weights, forward [gate][unit], backward of their transpose, [unit], which
+// stay in local memory. A step multiplies them with the state, backward with the gradients of the gates, which the
+// blocks exchange through global memory, computes the cells, and waits for the other blocks, all of which must be
 // resident. Warps share the depth of the products; their sums are added in order.
-// Options: those of rnn_cell.h; ROWS (16 or 32); SAMPLES (4, 8, 16 or 32), multiplied at once; MATRIX: by matrix units
-// (CUDA, 16 bits, at least 8 samples); on OpenCL LOCAL_BYTES.
+// Options: those of rnn_cell.h; BACKWARD; ROWS (16 or 32; backward with MATRIX = 0 also 8); SAMPLES (4, 8, 16 or 32),
+// multiplied at once; MATRIX: by matrix units (CUDA, 16 bits, at least 8 samples); on OpenCL LOCAL_BYTES.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/rnn_cell.h"
 
 #define THREADS 256
 #define LANES 32
 #define WARPS (THREADS / LANES)
-#if GATES == 1
+#if BACKWARD || GATES == 1
 #define UNITS ROWS
 #else
 #define UNITS (ROWS / 4)  // a GRU's fourth gate is 0
 #endif
+#define CELLS CEIL_DIV(UNITS* SAMPLES, THREADS)  // of a thread
 
-/// As gpu/persistent.h has it. h: two states of [samples][depth], zeros behind the hidden units; begins as the first.
+/// As gpu/persistent.h has it. The blocks exchange two buffers of [samples][depth]: states, or gradients of
+/// [gate][unit], zeros behind them; the first begins as the initial state.
 typedef struct {
   i64 weights;  // the first recurrent weight in w
   int steps, reversed;
-  int depth;  // hidden units, rounded up to a multiple of 64
+  int depth;  // of the products, rounded up to a multiple of 64
 } Walk;
 
 /// 16 bytes that another block wrote.
@@ -55,8 +58,13 @@ INLINE void wait_for_blocks(GLOBAL int* arrived, int times) {
 
 /// Row `row` of a group's weights at depth k.
 INLINE stored weight_of(GLOBAL const stored* w, Step s, int group, int row, int k) {
+#if BACKWARD
+  const int unit = group * UNITS + row;
+  return unit < s.hidden && k < GATES * s.hidden ? w[(i64)k * s.hidden + unit] : (stored)0;
+#else
   const int gate = row / UNITS, unit = group * UNITS + row % UNITS;
   return gate < GATES && unit < s.hidden && k < s.hidden ? w[((i64)gate * s.hidden + unit) * s.hidden + k] : (stored)0;
+#endif
 }
 
 #if MATRIX
@@ -69,7 +77,8 @@ typedef u16 in_t;
 
 #define PARTS WARPS
 #define CHUNK 32
-#define PITCH(depth) ((depth) + 8)  // eight rows are in different banks
+#define FETCHED ((ROWS == 16 ? 128 : 96) / SAMPLES)  // chunks of a warp that are on their way, in 64 or 48 registers
+#define PITCH(depth) ((depth) + 8)                   // eight rows are in different banks
 #define WEIGHT_ELEMENTS(depth) (ROWS * PITCH(depth))
 
 /// [row][depth]. A lane has eight neighbours of a chunk of the state, of which an instruction takes four, two by two:
@@ -83,38 +92,49 @@ INLINE void load_weights(LOCAL stored* to, GLOBAL const stored* w, Step s, int g
   }
 }
 
+INLINE u32x4 eight_of(GLOBAL const stored* h, int depth, int sample, int samples, int k) {
+  const u32x4 none = {0, 0, 0, 0};
+  return sample < samples && k < depth ? load_shared(h + (i64)sample * depth + k) : none;
+}
+
 /// sums [PARTS][ROWS][SAMPLES + 1] = the weights times the state of samples from `first` on.
 INLINE void multiply(LOCAL const stored* weights, GLOBAL const stored* h, int depth, int first, int samples,
                      LOCAL float* sums) {
   const int warp = THREAD(0) / LANES, lane = THREAD(0) % LANES;
   float c[ROWS / 16][SAMPLES / 8][4];
-  u32x4 b[SAMPLES / 8], next[SAMPLES / 8];
+  u32x4 fetched[FETCHED][SAMPLES / 8];
   UNROLL
   for (int i = 0; i < ROWS / 16 * (SAMPLES / 8) * 4; ++i) c[i / 4 / (SAMPLES / 8)][i / 4 % (SAMPLES / 8)][i % 4] = 0;
-#define LOAD_STATE(chunk)                                                                                             \
-  UNROLL                                                                                                              \
-  for (int t = 0; t < SAMPLES / 8; ++t) {                                                                             \
-    const int sample = first + t * 8 + lane / 4;                                                                      \
-    const u32x4 none = {0, 0, 0, 0};                                                                                  \
-    next[t] = none;                                                                                                   \
-    if (sample < samples && (chunk) < depth) next[t] = load_shared(h + (i64)sample * depth + (chunk) + lane % 4 * 8); \
-  }
-  LOAD_STATE(warp * CHUNK)
+  h += lane % 4 * 8;
+  first += lane / 4;
+  UNROLL
+  for (int i = 0; i < FETCHED * (SAMPLES / 8); ++i)
+    fetched[i / (SAMPLES / 8)][i % (SAMPLES / 8)] =
+        eight_of(h, depth, first + i % (SAMPLES / 8) * 8, samples, (warp + i / (SAMPLES / 8) * WARPS) * CHUNK);
   NO_UNROLL
-  for (int k = warp * CHUNK; k < depth; k += WARPS * CHUNK) {
+  for (int begin = warp * CHUNK; begin < depth; begin += FETCHED * WARPS * CHUNK) {
     UNROLL
-    for (int t = 0; t < SAMPLES / 8; ++t) b[t] = next[t];
-    LOAD_STATE(k + WARPS * CHUNK)
-    UNROLL
-    for (int half = 0; half < 2; ++half) {
+    for (int i = 0; i < FETCHED; ++i) {
+      const int k = begin + i * WARPS * CHUNK;
+      if (k >= depth) continue;
+      u32x4 b[SAMPLES / 8];
       UNROLL
-      for (int m = 0; m < ROWS / 16; ++m) {
-        u32 a[4];
-        load_4_blocks(local_address(weights + (m * 16 + lane % 16) * PITCH(depth) + k + half * 16 + lane / 16 * 8), a);
+      for (int t = 0; t < SAMPLES / 8; ++t) {
+        b[t] = fetched[i][t];
+        fetched[i][t] = eight_of(h, depth, first + t * 8, samples, k + FETCHED * WARPS * CHUNK);
+      }
+      UNROLL
+      for (int half = 0; half < 2; ++half) {
         UNROLL
-        for (int t = 0; t < SAMPLES / 8; ++t) {
-          const u32 pairs[2] = {half ? b[t].z : b[t].x, half ? b[t].w : b[t].y};
-          mma_16x8x16(a, pairs, c[m][t]);
+        for (int m = 0; m < ROWS / 16; ++m) {
+          u32 a[4];
+          load_4_blocks(local_address(weights + (m * 16 + lane % 16) * PITCH(depth) + k + half * 16 + lane / 16 * 8),
+                        a);
+          UNROLL
+          for (int t = 0; t < SAMPLES / 8; ++t) {
+            const u32 pairs[2] = {half ? b[t].z : b[t].x, half ? b[t].w : b[t].y};
+            mma_16x8x16(a, pairs, c[m][t]);
+          }
         }
       }
     }
@@ -128,6 +148,11 @@ INLINE void multiply(LOCAL const stored* weights, GLOBAL const stored* h, int de
 
 #else
 
+#if defined(__CUDACC__)
+#define WARP_BARRIER() __syncwarp()
+#else
+#define WARP_BARRIER() BARRIER()
+#endif
 #define SPLIT (LANES / ROWS)  // lanes with the same row have different depths
 #define PARTS (WARPS * SPLIT)
 #define CHUNK (512 / SAMPLES < 64 ? 512 / SAMPLES : 64)
@@ -151,33 +176,39 @@ INLINE float number_of(stored v) { return float_of(OUT_TYPE, v); }
 #endif
 
 /// sums [PARTS][ROWS][SAMPLES + 1] = the weights times the state of samples from `first` on. A warp keeps a chunk of
-/// the state, [depth][sample], in memory that the sums overwrite.
+/// the state, [depth][sample], in memory that the sums overwrite, and has the next one in registers.
 INLINE void multiply(LOCAL const stored* weights, GLOBAL const stored* h, int depth, int first, int samples,
                      LOCAL float* sums) {
   const int warp = THREAD(0) / LANES, lane = THREAD(0) % LANES;
   const int sample = lane % SAMPLES, k_of_lane = lane / SAMPLES * OF_LANE;
   LOCAL float* const chunk = sums + warp * CHUNK * SAMPLES;
+  u32x4 next[OF_LANE / PER_LOAD];
   float c[SAMPLES];
   UNROLL
   for (int n = 0; n < SAMPLES; ++n) c[n] = 0;
+  h += (i64)(first + sample) * depth + k_of_lane;
+#define LOAD_CHUNK(k)                                                                           \
+  UNROLL                                                                                        \
+  for (int i = 0; i < OF_LANE / PER_LOAD; ++i) {                                                \
+    const u32x4 none = {0, 0, 0, 0};                                                            \
+    next[i] = none;                                                                             \
+    if (first + sample < samples && (k) < depth) next[i] = load_shared(h + (k) + i * PER_LOAD); \
+  }
+  LOAD_CHUNK(warp * CHUNK)
   // All warps take part in the barriers of the last chunks.
   NO_UNROLL
   for (int begin = 0; begin < depth; begin += WARPS * CHUNK) {
     const int k = begin + warp * CHUNK;
-    if (k < depth) {
-      UNROLL
-      for (int i = 0; i < OF_LANE; i += PER_LOAD) {
-        u32x4 v = {0, 0, 0, 0};
-        if (first + sample < samples) v = load_shared(h + (i64)(first + sample) * depth + k + k_of_lane + i);
-        const u32 quarters[4] = {v.x, v.y, v.z, v.w};
-        UNROLL
-        for (int j = 0; j < PER_LOAD; ++j) {
-          const u32 bits = PER_LOAD == 4 ? quarters[j % 4] : quarters[j / 2 % 4] >> j % 2 * 16;
-          chunk[(k_of_lane + i + j) * SAMPLES + sample] = float_of(OUT_TYPE, PER_LOAD == 4 ? bits : bits & 0xffffu);
-        }
-      }
+    UNROLL
+    for (int i = 0; i < OF_LANE; ++i) {
+      const u32x4 v = next[i / PER_LOAD];
+      const u32 quarters[4] = {v.x, v.y, v.z, v.w};
+      const int j = i % PER_LOAD;
+      const u32 bits = PER_LOAD == 4 ? quarters[j % 4] : quarters[j / 2 % 4] >> j % 2 * 16;
+      chunk[(k_of_lane + i) * SAMPLES + sample] = float_of(OUT_TYPE, PER_LOAD == 4 ? bits : bits & 0xffffu);
     }
-    BARRIER();
+    WARP_BARRIER();
+    LOAD_CHUNK(k + WARPS * CHUNK)
     if (k < depth) {
       for (int d = lane / ROWS; d < CHUNK; d += SPLIT) {
         const float weight = number_of(weights[(k + d) * ROWS + lane % ROWS]);
@@ -185,8 +216,9 @@ INLINE void multiply(LOCAL const stored* weights, GLOBAL const stored* h, int de
         for (int n = 0; n < SAMPLES; ++n) c[n] = FMA(weight, chunk[d * SAMPLES + n], c[n]);
       }
     }
-    BARRIER();
+    WARP_BARRIER();
   }
+  BARRIER();
   const int part = warp * SPLIT + lane / ROWS;
   UNROLL
   for (int n = 0; n < SAMPLES; ++n) sums[(part * ROWS + lane % ROWS) * (SAMPLES + 1) + n] = c[n];
@@ -194,24 +226,114 @@ INLINE void multiply(LOCAL const stored* weights, GLOBAL const stored* h, int de
 
 #endif
 
+INLINE float sum_of(LOCAL const float* sums, int row, int sample) {
+  float sum = 0;
+  UNROLL
+  for (int p = 0; p < PARTS; ++p) sum += sums[(p * ROWS + row) * (SAMPLES + 1) + sample];
+  return sum;
+}
+
+INLINE int groups_of_block(Step s) { return CEIL_DIV(CEIL_DIV(s.hidden, UNITS) - BLOCK(0), BLOCKS(0)); }
+
+/// Loads the weights of the block's groups and returns what follows them.
+INLINE LOCAL float* load_groups(LOCAL stored* weights, GLOBAL const stored* w, Step s, int depth) {
+  for (int i = 0; i < groups_of_block(s); ++i)
+    load_weights(weights + i * WEIGHT_ELEMENTS(depth), w, s, BLOCK(0) + i * BLOCKS(0), depth);
+  BARRIER();
+  return (LOCAL float*)(weights + CEIL_DIV(CEIL_DIV(s.hidden, UNITS), BLOCKS(0)) * WEIGHT_ELEMENTS(depth));
+}
+
+/// Of a thread's cells of a group's units, `unit` and `sample` from these on.
+INLINE int cell_of(Step s, int number, int* unit, int* sample) {
+  const int cell = THREAD(0) + number * THREADS;
+  *unit += cell % UNITS;
+  *sample += cell / UNITS;
+  return cell < UNITS * SAMPLES && *unit < s.hidden && *sample < s.samples;
+}
+
+#if defined(__OPENCL_VERSION__)
+#define BLOCK_MEMORY SHARED u32x4 memory[LOCAL_BYTES / 16]
+#else
+#define BLOCK_MEMORY extern SHARED u32x4 memory[]
+#endif
+
+#if BACKWARD
+
+// Buffers that a call does not use may be any.
+KERNEL THREADS_PER_BLOCK_OF(THREADS, 1)
+    all_steps(Step s, GLOBAL const stored* dy, GLOBAL int* arrived, GLOBAL float* carried, GLOBAL const stored* dhy,
+              GLOBAL const stored* dcy, GLOBAL stored* dhx, GLOBAL stored* dcx, GLOBAL const stored* gates,
+              GLOBAL const stored* previous_h, GLOBAL const float* previous_c, GLOBAL const stored* recurrent_n,
+              GLOBAL stored* input_gradient, GLOBAL stored* recurrent_gradient, GLOBAL const stored* w,
+              GLOBAL stored* exchanged, Walk walk) {
+  BLOCK_MEMORY;
+  LOCAL stored* const weights = (LOCAL stored*)memory;
+  LOCAL float* const sums = load_groups(weights, w + walk.weights, s, walk.depth);
+  // One more for the gradient of the initial state.
+  for (int step = 0; step < walk.steps + (s.has_hy ? 1 : 0); ++step) {
+    const int is_step = step < walk.steps;
+    const i64 row = !is_step ? 0 : (i64)(walk.reversed ? walk.steps - 1 - step : step) * s.samples;
+    const Gradients gradients = {dy + row * s.width,
+                                 dhy,
+                                 dcy,
+                                 gates + row * s.gates,
+                                 previous_h + row * s.width,
+                                 previous_c + row * s.width,
+                                 recurrent_n + row * s.width,
+                                 carried,
+                                 dhx,
+                                 dcx,
+                                 input_gradient + row * s.gates,
+                                 recurrent_gradient + row * s.gates};
+    GLOBAL const stored* const before = exchanged + (i64)(step % 2) * s.samples * walk.depth;
+    GLOBAL stored* const after = exchanged + (i64)(1 - step % 2) * s.samples * walk.depth;
+    s.begun = step + 1 == walk.steps ? 0 : s.samples;
+    s.continued = step == 0 ? 0 : s.samples;
+    for (int i = 0; i < groups_of_block(s); ++i) {
+      const int first_unit = (BLOCK(0) + i * BLOCKS(0)) * UNITS;
+      for (int first = 0; first < s.samples; first += SAMPLES) {
+        Kept kept[CELLS];
+        UNROLL
+        for (int c = 0; c < CELLS; ++c) {
+          int unit = first_unit, sample = first;
+          if (cell_of(s, c, &unit, &sample) && is_step) kept[c] = kept_of(s, gradients, sample, unit);
+        }
+        if (step > 0) multiply(weights + i * WEIGHT_ELEMENTS(walk.depth), before, walk.depth, first, s.samples, sums);
+        BARRIER();
+        UNROLL
+        for (int c = 0; c < CELLS; ++c) {
+          int unit = first_unit, sample = first;
+          if (!cell_of(s, c, &unit, &sample)) continue;
+          const float product = step > 0 ? sum_of(sums, unit - first_unit, sample - first) : 0.0f;
+          const i64 number = (i64)sample * s.hidden + unit;
+          if (!is_step) {
+            STORE(OUT, dhx, number, product + (MODE == 3 ? carried[number] : 0.0f));
+            continue;
+          }
+          float of_state[GATES];
+          gradients_of(s, kept[c], gradients, sample, unit, product, of_state);
+          UNROLL
+          for (int g = 0; g < GATES; ++g)
+            STORE(OUT, after, (i64)sample * walk.depth + g * s.hidden + unit, of_state[g]);
+        }
+        BARRIER();
+      }
+    }
+    wait_for_blocks(arrived, step + 1);
+  }
+}
+
+#else
+
 // Buffers that a call does not use may be any.
 KERNEL THREADS_PER_BLOCK_OF(THREADS, 1)
     all_steps(Step s, GLOBAL const stored* x, GLOBAL int* arrived, GLOBAL const stored* w, GLOBAL stored* h,
               GLOBAL const stored* cx, GLOBAL float* c, GLOBAL stored* y, GLOBAL stored* hy, GLOBAL stored* cy,
               GLOBAL stored* gates, GLOBAL stored* previous_h, GLOBAL float* previous_c, GLOBAL stored* recurrent_n,
               Walk walk) {
-#if defined(__OPENCL_VERSION__)
-  SHARED u32x4 memory[LOCAL_BYTES / 16];
-#else
-  extern SHARED u32x4 memory[];
-#endif
-  const int groups = CEIL_DIV(s.hidden, UNITS), of_group = WEIGHT_ELEMENTS(walk.depth);
-  const int own = CEIL_DIV(groups - BLOCK(0), BLOCKS(0));
+  BLOCK_MEMORY;
   LOCAL stored* const weights = (LOCAL stored*)memory;
-  LOCAL float* const sums = (LOCAL float*)(weights + CEIL_DIV(groups, BLOCKS(0)) * of_group);
-  for (int i = 0; i < own; ++i)
-    load_weights(weights + i * of_group, w + walk.weights, s, BLOCK(0) + i * BLOCKS(0), walk.depth);
-  BARRIER();
+  LOCAL float* const sums = load_groups(weights, w + walk.weights, s, walk.depth);
   for (int step = 0; step < walk.steps; ++step) {
     const i64 row = (i64)(walk.reversed ? walk.steps - 1 - step : step) * s.samples;
     const Results results = {c,
@@ -226,25 +348,27 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, 1)
     GLOBAL stored* const after = h + (i64)(1 - step % 2) * s.samples * walk.depth;
     s.begun = step == 0 ? 0 : s.samples;
     s.continued = step + 1 == walk.steps ? 0 : s.samples;
-    for (int i = 0; i < own; ++i) {
+    for (int i = 0; i < groups_of_block(s); ++i) {
       const int first_unit = (BLOCK(0) + i * BLOCKS(0)) * UNITS;
       for (int first = 0; first < s.samples; first += SAMPLES) {
-        multiply(weights + i * of_group, before, walk.depth, first, s.samples, sums);
+        Inputs inputs[CELLS];
+        UNROLL
+        for (int n = 0; n < CELLS; ++n) {
+          int unit = first_unit, sample = first;
+          if (cell_of(s, n, &unit, &sample)) inputs[n] = inputs_of(s, x + row * s.x_pitch, w, cx, c, sample, unit);
+        }
+        multiply(weights + i * WEIGHT_ELEMENTS(walk.depth), before, walk.depth, first, s.samples, sums);
         BARRIER();
-        for (int cell = THREAD(0); cell < UNITS * SAMPLES; cell += THREADS) {
-          const int of_block = cell % UNITS, unit = first_unit + of_block, sample = first + cell / UNITS;
-          if (unit >= s.hidden || sample >= s.samples) continue;
+        UNROLL
+        for (int n = 0; n < CELLS; ++n) {
+          int unit = first_unit, sample = first;
+          if (!cell_of(s, n, &unit, &sample)) continue;
           float state[GATES];
           UNROLL
-          for (int g = 0; g < GATES; ++g) {
-            state[g] = 0;
-            UNROLL
-            for (int p = 0; p < PARTS; ++p)
-              state[g] += sums[(p * ROWS + g * UNITS + of_block) * (SAMPLES + 1) + cell / UNITS];
-          }
+          for (int g = 0; g < GATES; ++g) state[g] = sum_of(sums, g * UNITS + unit - first_unit, sample - first);
           const i64 at = (i64)sample * walk.depth + unit;
           const float h_before = LOAD(OUT, before, at);
-          STORE(OUT, after, at, next_state(s, x + row * s.x_pitch, w, cx, results, sample, unit, state, h_before));
+          STORE(OUT, after, at, next_state(s, inputs[n], results, sample, unit, state, h_before));
         }
         BARRIER();
       }
@@ -252,3 +376,5 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, 1)
     wait_for_blocks(arrived, step + 1);
   }
 }
+
+#endif

@@ -16,7 +16,7 @@ struct Walk {
 
 struct Persistent {
   int rows = 16, samples = 32;  // of the weights of a group of units; multiplied at once
-  bool by_matrix_units = false;
+  bool backward = false, by_matrix_units = false;
   Launch launch;
   std::size_t local_bytes = 0;
 
@@ -25,13 +25,13 @@ struct Persistent {
 
 /// Nothing unless all sequences have the same length, the weights fit the local memory of all multiprocessors at once,
 /// and the blocks can wait for each other (CUDA), or one block has all units.
-std::optional<Persistent> persistent_forward(const DeviceInfo&, const Network&, const Schedule&);
+std::optional<Persistent> persistent(const DeviceInfo&, const Network&, const Schedule&, Pass);
 
-/// Elements of a sample's state.
-std::int64_t persistent_depth(const Network&);
+/// Elements of a sample that the blocks exchange: its state, or the gradients of its gates.
+std::int64_t persistent_depth(const Network&, Pass);
 
-/// Bytes before the two states: how many blocks have arrived.
+/// Bytes before the two buffers of the exchange: how many blocks have arrived.
 inline constexpr std::size_t kArrivedBytes = 256;
-std::size_t persistent_bytes(const Network&, std::int64_t samples);
+std::size_t persistent_bytes(const Network&, std::int64_t samples, Pass);
 
 }  // namespace polymio::rnn

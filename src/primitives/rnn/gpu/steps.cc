@@ -1,5 +1,5 @@
-// The steps of a layer on GPUs: one launch of all forward steps where that is possible, else a product of the state and
-// a kernel of cells per step and direction.
+// The steps of a layer on GPUs: one launch of all steps where that is possible, else a product of the state and a
+// kernel of cells per step and direction.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <array>
@@ -26,18 +26,17 @@ std::vector<KernelSpec> specs(const DeviceInfo& device, DataType type, Mode mode
   return {std::move(forward), std::move(backward)};
 }
 
-/// Parts of the workspace, aligned to 256 bytes: the products, fp32; forward h and c, backward the gradients of c and
-/// of h through z. Of one launch for all steps: its counter and states instead of h. Reused for each direction.
+/// Parts of the workspace, aligned to 256 bytes: the products, fp32; forward h; c, or what is carried backward. Of one
+/// launch for all steps: its counter and buffers instead of h. Reused for each direction.
 struct Workspace {
-  std::size_t product, first, second, multiplier, bytes;
+  std::size_t product, exchange, carried, multiplier, bytes;
   Workspace(const Network& n, std::int64_t samples, Pass pass) {
-    const auto round = [](std::int64_t elements) { return static_cast<std::size_t>(round_up(4 * elements, 256)); };
-    const std::int64_t state = samples * n.hidden;
+    const auto round = [](std::size_t size) { return (size + 255) / 256 * 256; };
+    const std::size_t state = round(static_cast<std::size_t>(4 * samples * n.hidden));
     product = 0;
-    first = round(pass == Pass::kBackwardData ? state : n.gates() * state);
-    const std::size_t of_h = static_cast<std::size_t>(round_up(persistent_bytes(n, samples), 256));
-    second = first + (pass == Pass::kBackwardData ? round(state) : std::max(round(state), of_h));
-    bytes = second + round(state);
+    exchange = pass == Pass::kBackwardData ? state : static_cast<std::size_t>(n.gates()) * state;
+    carried = exchange + std::max(state, round(persistent_bytes(n, samples, pass)));
+    bytes = carried + state;
     multiplier = bytes;
   }
 };
@@ -46,7 +45,7 @@ class GpuSteps final : public Steps {
  public:
   GpuSteps(Stream& stream, const Network& network, const Schedule& schedule, bool bias_of_first, Pass pass)
       : net_(network), schedule_(schedule), bias_of_first_(bias_of_first), space_(network, schedule.samples, pass) {
-    if (pass != Pass::kBackwardData) persistent_ = persistent_forward(stream.info(), net_, schedule_);
+    persistent_ = persistent(stream.info(), net_, schedule_, pass);
     if (persistent_) {
       kernels_ = build_kernels(stream, std::array{persistent_->spec(stream.info(), net_)});
       return;
@@ -80,56 +79,49 @@ class GpuSteps final : public Steps {
     char* const space = static_cast<char*>(f.workspace);
     const std::int64_t state = schedule_.samples * net_.hidden;
     for (std::int64_t d = 0; d < net_.directions(); ++d) {
-      const std::int64_t weights = net_.matrix(f.layer, d, net_.gates()).offset;
+      const std::int64_t weights = recurrent_weights(f.layer, d);
       const void* const hx = at(f.hx, d * state);
       if (persistent_) {
-        begin_states(stream, hx, space + space_.first);
-        const Walk walk{weights, static_cast<int>(schedule_.steps), static_cast<int>(d),
-                        static_cast<int>(persistent_depth(net_))};
-        launch_cells(stream, persistent_->launch, f, d, 0, Buffer(space + space_.first),
-                     Buffer(space + space_.first + kArrivedBytes), walk);
+        begin_exchange(stream, hx, space + space_.exchange, Pass::kTraining);
+        launch_cells(stream, persistent_->launch, f, d, 0, Buffer(space + space_.exchange),
+                     Buffer(space + space_.exchange + kArrivedBytes), walk(f.layer, d, Pass::kTraining));
         continue;
       }
-      begin_state(stream, hx, space + space_.first);
+      begin_state(stream, hx, space + space_.exchange);
       for (std::int64_t s = 0; s < schedule_.steps; ++s) {
         const std::int64_t t = schedule_.step(d, s), samples = schedule_.active[static_cast<std::size_t>(t)];
-        products_.at(samples).run(stream, space + space_.first, at(f.w, weights), space + space_.product,
+        products_.at(samples).run(stream, space + space_.exchange, at(f.w, weights), space + space_.product,
                                   space + space_.multiplier);
-        launch_cells(stream, shape_of(samples), f, d, t, Buffer(space + space_.product), Buffer(space + space_.first));
+        launch_cells(stream, shape_of(samples), f, d, t, Buffer(space + space_.product),
+                     Buffer(space + space_.exchange));
       }
     }
   }
 
   void backward(Stream& stream, const LayerBackward& b) const override {
     char* const space = static_cast<char*>(b.workspace);
-    const std::int64_t h = net_.hidden, state = schedule_.samples * h, all = net_.all_gates(), own = net_.gates() * h;
-    for (std::int64_t d = 0; d < net_.directions(); ++d)
+    const std::int64_t h = net_.hidden, all = net_.all_gates(), own = net_.gates() * h;
+    for (std::int64_t d = 0; d < net_.directions(); ++d) {
+      if (persistent_) {
+        begin_exchange(stream, nullptr, space + space_.exchange, Pass::kBackwardData);
+        launch_gradients(stream, persistent_->launch, b, d, 0, Buffer(space + space_.exchange), Buffer(b.w),
+                         Buffer(space + space_.exchange + kArrivedBytes), walk(b.layer, d, Pass::kBackwardData));
+        continue;
+      }
       for (std::int64_t s = schedule_.steps - 1; s >= 0; --s) {
-        const auto of_states = [&](auto* data) { return at(data, d * state); };
-        const std::int64_t t = schedule_.step(d, s), row = schedule_.row[static_cast<std::size_t>(t)];
-        const std::int64_t gates = row * all + d * own, place = row * net_.width() + d * h;
-        Step step = step_of(d, t);
-        step.has_cx = b.dcy != nullptr;
-        step.has_hy = b.dhx != nullptr;
-        step.has_cy = b.dcx != nullptr;
-        step.keeps = b.dhy != nullptr;
-        const auto given = [&](const void* data) { return Buffer(data ? data : b.input_gradient); };
-        launch(stream, *kernels_[1], shape_of(step.samples), step, Buffer(at(b.dy, place)),
-               Buffer(space + space_.product), Buffer(space + space_.second), Buffer(space + space_.first),
-               given(of_states(b.dhy)), given(of_states(b.dcy)), given(of_states(b.dhx)), given(of_states(b.dcx)),
-               Buffer(at(b.gates, gates)), Buffer(at(b.previous_h, place)),
-               given(b.previous_c ? b.previous_c + place : nullptr), given(at(b.recurrent_n, place)),
-               Buffer(at(b.input_gradient, gates)), Buffer(at(b.recurrent_gradient, gates)));
-        const void* const w = at(b.w, net_.matrix(b.layer, d, net_.gates()).offset);
-        const char* const gradient = at(static_cast<const void*>(b.recurrent_gradient), gates);
-        if (step.begun > 0)
-          products_.at(step.begun).run(stream, gradient, w, space + space_.product, space + space_.multiplier);
-        const std::int64_t rest = step.samples - step.begun;
+        const std::int64_t t = schedule_.step(d, s), samples = schedule_.active[static_cast<std::size_t>(t)];
+        launch_gradients(stream, shape_of(samples), b, d, t, Buffer(space + space_.product));
+        const void* const w = at(b.w, recurrent_weights(b.layer, d));
+        const char* const gradient = at(static_cast<const void*>(b.recurrent_gradient),
+                                        schedule_.row[static_cast<std::size_t>(t)] * all + d * own);
+        const std::int64_t begun = schedule_.begun(d, t), rest = samples - begun;
+        if (begun > 0) products_.at(begun).run(stream, gradient, w, space + space_.product, space + space_.multiplier);
         if (b.dhx && rest > 0)
-          first_products_.at(rest).run(stream, gradient + size(step.begun * all), w,
-                                       at(b.dhx, d * state + step.begun * h), space + space_.multiplier,
+          first_products_.at(rest).run(stream, gradient + size(begun * all), w,
+                                       at(b.dhx, (d * schedule_.samples + begun) * h), space + space_.multiplier,
                                        net_.mode == Mode::kGru ? 1 : 0);
       }
+    }
   }
 
  private:
@@ -138,6 +130,17 @@ class GpuSteps final : public Steps {
     return data ? static_cast<char*>(data) + size(elements) : nullptr;
   }
   const char* at(const void* data, std::int64_t elements) const { return at(const_cast<void*>(data), elements); }
+
+  std::int64_t recurrent_weights(std::int64_t layer, std::int64_t direction) const {
+    return net_.matrix(layer, direction, net_.gates()).offset;
+  }
+
+  /// Backward the other way.
+  Walk walk(std::int64_t layer, std::int64_t direction, Pass pass) const {
+    const bool reversed = (direction != 0) != (pass == Pass::kBackwardData);
+    return {recurrent_weights(layer, direction), static_cast<int>(schedule_.steps), reversed,
+            static_cast<int>(persistent_depth(net_, pass))};
+  }
 
   Launch shape_of(std::int64_t samples) const {
     return launch_shape(kThreads, ceil_div(samples * net_.hidden, kThreads));
@@ -164,10 +167,31 @@ class GpuSteps final : public Steps {
     step.keeps = f.gates != nullptr;
     const auto given = [&](const void* data) { return Buffer(data ? data : f.y); };  // not every driver accepts null
     launch(stream, *kernels_[0], shape, step, Buffer(at(f.products, x)), second, Buffer(f.w), h_state,
-           given(at(f.cx, d * state)), Buffer(static_cast<char*>(f.workspace) + space_.second), Buffer(at(f.y, place)),
+           given(at(f.cx, d * state)), Buffer(static_cast<char*>(f.workspace) + space_.carried), Buffer(at(f.y, place)),
            given(at(f.hy, d * state)), given(at(f.cy, d * state)), given(at(f.gates, row * all + d * own)),
            given(at(f.previous_h, place)), given(f.previous_c ? f.previous_c + place : nullptr),
            given(at(f.recurrent_n, place)), more...);
+  }
+
+  /// The backward kernel from step t on. `second` is its second buffer, `more` are arguments after all others.
+  template <class... More>
+  void launch_gradients(Stream& stream, const Launch& shape, const LayerBackward& b, std::int64_t d, std::int64_t t,
+                        Buffer second, const More&... more) const {
+    const std::int64_t h = net_.hidden, state = schedule_.samples * h, all = net_.all_gates();
+    const std::int64_t row = schedule_.row[static_cast<std::size_t>(t)];
+    const std::int64_t gates = row * all + d * net_.gates() * h, place = row * net_.width() + d * h;
+    Step step = step_of(d, t);
+    step.has_cx = b.dcy != nullptr;
+    step.has_hy = b.dhx != nullptr;
+    step.has_cy = b.dcx != nullptr;
+    step.keeps = b.dhy != nullptr;
+    const auto given = [&](const void* data) { return Buffer(data ? data : b.input_gradient); };
+    launch(stream, *kernels_[persistent_ ? 0 : 1], shape, step, Buffer(at(b.dy, place)), second,
+           Buffer(static_cast<char*>(b.workspace) + space_.carried), given(at(b.dhy, d * state)),
+           given(at(b.dcy, d * state)), given(at(b.dhx, d * state)), given(at(b.dcx, d * state)),
+           Buffer(at(b.gates, gates)), Buffer(at(b.previous_h, place)),
+           given(b.previous_c ? b.previous_c + place : nullptr), given(at(b.recurrent_n, place)),
+           Buffer(at(b.input_gradient, gates)), Buffer(at(b.recurrent_gradient, gates)), more...);
   }
 
   Step step_of(std::int64_t direction, std::int64_t t) const {
@@ -189,13 +213,13 @@ class GpuSteps final : public Steps {
     tensor_ops::transform(stream, 1, {state, hx}, 0, {state, h});
   }
 
-  /// The counter of arrivals and both states of a launch of all steps, zero but for hx.
-  void begin_states(Stream& stream, const void* hx, char* space) const {
-    const std::int64_t numbers[] = {static_cast<std::int64_t>(persistent_bytes(net_, schedule_.samples) / 4)};
+  /// The counter of arrivals and both buffers of a launch of all steps, zero but for hx.
+  void begin_exchange(Stream& stream, const void* hx, char* space, Pass pass) const {
+    const auto numbers = static_cast<std::int64_t>(persistent_bytes(net_, schedule_.samples, pass) / 4);
     const double zero = 0;
-    tensor_ops::set(stream, {make_tensor(DataType::kFloat, numbers, {}), space}, &zero);
+    tensor_ops::set(stream, {make_tensor(DataType::kFloat, {&numbers, 1}, {}), space}, &zero);
     if (!hx) return;
-    const std::int64_t lens[] = {schedule_.samples, net_.hidden}, strides[] = {persistent_depth(net_), 1};
+    const std::int64_t lens[] = {schedule_.samples, net_.hidden}, strides[] = {persistent_depth(net_, pass), 1};
     tensor_ops::transform(stream, 1, {make_tensor(net_.type, lens, {}), hx}, 0,
                           {make_tensor(net_.type, lens, strides), space + kArrivedBytes});
   }
@@ -231,8 +255,9 @@ std::vector<KernelSpec> programs(const DeviceInfo& device, DataType type) {
       const std::vector<std::int64_t> lengths(static_cast<std::size_t>(samples), 1);
       sequences.lengths.view(lengths);
       sequences.steps = 1;
-      if (const auto p = persistent_forward(device, network, Schedule(sequences)))
-        all.push_back(p->spec(device, network));
+      for (const Pass pass : {Pass::kInference, Pass::kBackwardData})
+        if (const auto p = persistent(device, network, Schedule(sequences), pass))
+          all.push_back(p->spec(device, network));
     }
   return all;
 }
