@@ -29,6 +29,18 @@ GROUPS = [(2, 320, 64, 64), (2, 640, 32, 32), (2, 1280, 16, 16), (8, 320, 64, 64
 # Batch, heads, tokens, head size.
 HEADS = [(16384 // tokens, 2048 // head, tokens, head) for head in (64, 128) for tokens in (512, 2048, 4096, 16384)]
 
+# Hidden units and elements of the input, samples, steps.
+NETWORKS = [(256, 1, 100), (256, 16, 500), (256, 128, 100), (512, 1, 500), (512, 16, 100), (512, 64, 50), (1024, 1, 100),
+            (1024, 16, 25), (1024, 64, 25), (1024, 128, 100), (2048, 1, 25), (2048, 16, 25), (2048, 128, 25)]
+
+
+def networks(most_work):
+    from recurrent import timed
+    for (hidden, batch, steps), mode, trains in itertools.product(NETWORKS, ("lstm", "gru"), (False, True)):
+        if hidden ** 2 * batch * steps <= most_work:
+            yield (f"{mode}{' training step' * trains}",
+                   lambda lib, x, m=mode, t=trains: timed(lib, x, m, t), (steps, batch, hidden), False)
+
 
 def attentions():
     """On a GPU, for 16 bits, against flash attention."""
@@ -162,8 +174,9 @@ def onednn_call(onednn, name, x):
 
 def measure(torch, op, lib, timer, options, onednn=None):
     rows, rates, begin = [], {}, time.perf_counter()
+    parts = [networks(5e9)] if options.device == "cpu" else [attentions(), networks(math.inf)]
     types = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-    for name, make, size, two in itertools.chain(problems(op), attentions() if options.device != "cpu" else ()):
+    for name, make, size, two in itertools.chain(problems(op), *parts):
         if not any(part in name for part in options.only.split(",")):
             continue
         for type_ in options.types.split(","):
@@ -224,6 +237,7 @@ def main():
     import operations as op
     if options.threads:
         torch.set_num_threads(options.threads)
+    torch.backends.cudnn.allow_tf32 = False
     with torch.no_grad():
         if options.device == "cpu":
             onednn = None

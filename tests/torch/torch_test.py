@@ -13,6 +13,7 @@ import torch
 
 import attention as attending
 import operations as op
+import recurrent as recurring
 
 # Norm of the difference / norm of the result in double.
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
@@ -98,7 +99,7 @@ def recurrent(lib, draw, dtype, mode):
         return None
     lengths = sorted((draw.randint(1, 9) for _ in range(draw.randint(1, 6))), reverse=True)
     x = torch.randn(sum(lengths), draw.randint(1, 40), device=lib.device).to(dtype)
-    return op.recurrent(lib, x, lengths, mode, draw.randint(1, 70), draw.randint(1, 3), draw.random() < 0.5)
+    return recurring.recurrent(lib, x, lengths, mode, draw.randint(1, 70), draw.randint(1, 3), draw.random() < 0.5)
 
 
 def fused_convolution(lib, draw, dtype, norm):
@@ -139,7 +140,7 @@ CASES["multi margin loss"] = lambda lib, d, t: (
     op.multi_margin_loss(lib, rows(d, t, lib.device), reduced(d, t), d.choice((1, 2))))
 CASES["ctc loss"] = lambda lib, d, t: (
     lambda x: op.ctc_loss(lib, x, d.choice((0, 3, 40)), d.randint(0, x.shape[2] - 1)))(sequences(d, t, lib.device))
-for mode in op.CELLS:
+for mode in recurring.CELLS:
     CASES[f"recurrent {mode}"] = lambda lib, d, t, m=mode: recurrent(lib, d, t, m)
 for reduction in op.REDUCTIONS:
     CASES[f"reduce {reduction}"] = lambda lib, d, t, r=reduction: (
