@@ -42,10 +42,12 @@ class CpuScatter final : public Solver<Problem> {
     const double planes = static_cast<double>(p.dx.lens[0] * p.dx.lens[1]);
     const double busy = std::min(planes, static_cast<double>(d.threads));
     // Where channels are neighbours, planes share cache lines.
+    constexpr double kScattered = 200;
     const bool scattered = Geometry(p).out.dims[2] != 1;
     const double ns = kNsPerPlane * planes + kNsPerWindow * static_cast<double>(p.dy.count()) +
-                      kNsPerElement * (scattered ? 16 : 1) * static_cast<double>(p.dx.count());
-    return ns / busy * 1e-3 + 1;
+                      kNsPerElement * (scattered ? kScattered : 1) * static_cast<double>(p.dx.count());
+    const double gbs = std::max(d.bandwidth_gbs, 1.0) * (common::exceeds_caches(d, p.work()) ? 1 : 4);
+    return (ns / busy + p.work() / gbs) * 1e-3 + 1;
   }
 
   Invoker build(Stream& stream, const Problem& p, const TunePoint& t) const override {

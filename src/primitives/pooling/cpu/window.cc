@@ -111,8 +111,10 @@ class CpuWindow final : public Solver<Problem> {
       const double rows = static_cast<double>(p.dx.count()) / row;
       arithmetic = (kNsPerLoad * loads + kNsPerRow * rows) / d.threads * 1e-3;
     }
-    return rounds * d.threads / tasks * std::max(traffic / gbs * 1e-3, arithmetic) +
-           (tasks > 1 ? 2 + 0.2 * rounds : 0.1);
+    // As PoolCpuScatter's, so that they compare with any bandwidth.
+    const bool adds = !p.forward() && p.mode == Mode::kMax;
+    const double moved = traffic / gbs * 1e-3, us = adds ? moved + arithmetic : std::max(moved, arithmetic);
+    return rounds * d.threads / tasks * us + (tasks > 1 ? 2 + 0.2 * rounds : 0.1);
   }
 
   Invoker build(Stream& stream, const Problem& p, const TunePoint& t) const override {
