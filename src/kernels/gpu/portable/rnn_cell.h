@@ -150,7 +150,10 @@ INLINE Kept kept_of(Step s, Gradients from, int sample, int unit) {
 
 /// of_state: the gradients of the gates' products of the state; product: what the step after adds to that of h.
 INLINE void gradients_of(Step s, Kept kept, Gradients to, int sample, int unit, float product, float* of_state) {
-  const i64 number = (i64)sample * s.hidden + unit, of_gates = sample * s.gates + unit;
+  const i64 of_gates = sample * s.gates + unit;
+#if MODE >= 2
+  const i64 number = (i64)sample * s.hidden + unit;
+#endif
   const float dh = kept.dh + product;
   float of_input[GATES];
 #if MODE == 2
