@@ -1,4 +1,4 @@
-// Output pixels of a phase of a convolution.
+// Pixels of the matrix products of convolutions.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/gpu/sm90/conv_shape.h"
@@ -6,16 +6,17 @@
 
 namespace sm90 {
 
-/// The output pixel of a row of a phase; images beyond the last for rows beyond the last.
-template <int kSpatial>
-DEVICE Pixel<kSpatial> pixel_at(const ConvPhase& p, int row) {
+/// Pixel `index` of images of the size of a phase or of a gradient's dy; images beyond the last for indices beyond the
+/// last.
+template <int kSpatial, class Images>
+DEVICE Pixel<kSpatial> pixel_at(const Images& images, int index) {
   Pixel<kSpatial> pixel;
   UNROLL
   for (int i = 0; i < kSpatial; ++i) {
-    pixel.at[i] = row % p.size[i];
-    row /= p.size[i];
+    pixel.at[i] = index % images.size[i];
+    index /= images.size[i];
   }
-  pixel.image = row;
+  pixel.image = index;
   return pixel;
 }
 

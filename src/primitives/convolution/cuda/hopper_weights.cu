@@ -113,23 +113,12 @@ struct ConvWeights {
   }
   static DEVICE int slabs_of(const ConvWeightsShape& s) { return taps_of(s) * ((s.channels + 63) / 64); }
 
-  static DEVICE Pixel<kSpatial> pixel_at(const ConvWeightsShape& s, int index) {
-    Pixel<kSpatial> pixel;
-    UNROLL
-    for (int i = 0; i < kSpatial; ++i) {
-      pixel.at[i] = index % s.size[i];
-      index /= s.size[i];
-    }
-    pixel.image = index;
-    return pixel;
-  }
-
   static DEVICE void load_steps(const Arguments& a, const Work& work, RingPosition<kStages>& at) {
     const ConvWeightsShape& s = a.shape;
     const u32 base = shared_address(shared());
     const int row = work.row(s) * kRowSlabs * 64, column = work.column(s) * kSlabs;
-    Pixel<kSpatial> out = pixel_at(s, work.first * kDepth);
-    const Pixel<kSpatial> advance = pixel_at(s, kDepth);  // to the pixels of the next step
+    Pixel<kSpatial> out = pixel_at<kSpatial>(s, work.first * kDepth);
+    const Pixel<kSpatial> advance = pixel_at<kSpatial>(s, kDepth);  // to the pixels of the next step
     Slab slabs[kSlabs];
     UNROLL
     for (int i = 0; i < kSlabs; ++i) slabs[i] = Slab(s, column + i);
