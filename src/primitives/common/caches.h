@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <algorithm>
+#include <cstdint>
 
 #include "kernels/cpu/caches.h"
 #include "runtime/device.h"
@@ -14,6 +15,14 @@ namespace polymio::common {
 inline bool exceeds_caches(const DeviceInfo& d, double bytes) {
   constexpr std::size_t kKept = 2 * kernels::kResultCaches;
   return bytes > static_cast<double>(std::min(d.cache_bytes[2], kKept));
+}
+
+constexpr std::int64_t kCacheLine = 64;  // bytes
+
+/// Whether non-temporal stores suit contiguous runs of so many bytes: few of them are to a part of a cache line.
+constexpr bool fills_lines(std::int64_t run) {
+  constexpr std::int64_t kLeastRun = 1024;
+  return run >= kLeastRun || run % kCacheLine == 0;
 }
 
 }  // namespace polymio::common

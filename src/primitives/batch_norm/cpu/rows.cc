@@ -210,12 +210,10 @@ class CpuRows final : public Solver<Problem> {
     return t[0] == 0 || (p.out.packed() && p.work() > static_cast<double>(d.cache_bytes[1]));
   }
   TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
-    // Stores to a part of a line should be few.
-    constexpr std::int64_t kLeastRun = 1024, kLine = 64;  // bytes
     const std::int64_t channels = p.out.lens[1], pixels = p.out.count() / (p.out.lens[0] * channels);
     const std::int64_t run =
         (p.out.strides[1] == 1 ? channels : pixels) * static_cast<std::int64_t>(size_of(p.out.type));
-    const bool suits = p.out.packed() && (run >= kLeastRun || run % kLine == 0);
+    const bool suits = p.out.packed() && common::fills_lines(run);
     return {suits && common::exceeds_caches(d, p.work()) ? 1 : 0};
   }
 

@@ -117,9 +117,8 @@ class CpuRows final : public Solver<Problem> {
     return t[0] == 0 || p.work() > static_cast<double>(d.cache_bytes[1]);
   }
   TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
-    constexpr std::int64_t kLeastRun = 1024, kLine = 64;  // bytes of contiguous results that such stores pay for
     const std::int64_t run = row_of(p).inner().size * static_cast<std::int64_t>(size_of(p.x.type));
-    return {is_in_place(p) && (run >= kLeastRun || run % kLine == 0) && common::exceeds_caches(d, p.work()) ? 1 : 0};
+    return {is_in_place(p) && common::fills_lines(run) && common::exceeds_caches(d, p.work()) ? 1 : 0};
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {

@@ -13,9 +13,6 @@
 namespace polymio::softmax {
 namespace {
 
-constexpr std::int64_t kLeastRun = 1024;  // bytes of contiguous results that non-temporal stores pay for
-constexpr std::int64_t kLine = 64;
-
 class CpuRows final : public Solver<Problem> {
  public:
   CpuRows(const SolverInfo& info, Direction d) : Solver(info), direction_(d) {}
@@ -32,10 +29,8 @@ class CpuRows final : public Solver<Problem> {
   TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
     const auto [kept, reduced] = row_loops_of(p);
     const auto size = static_cast<std::int64_t>(size_of(p.in.type));
-    // Stores to a part of a line should be few.
-    const Loop& run = reduced.contiguous() ? reduced : kept;
-    const std::int64_t bytes = run.inner().size * size;
-    const bool suits = run.contiguous() && (bytes % kLine == 0 || (reduced.contiguous() && bytes >= kLeastRun));
+    const bool suits = reduced.contiguous() ? common::fills_lines(reduced.inner().size * size)
+                                            : kept.contiguous() && kept.inner().size * size % common::kCacheLine == 0;
     return {suits && common::exceeds_caches(d, p.work()) ? 1 : 0};
   }
 
