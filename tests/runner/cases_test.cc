@@ -114,6 +114,14 @@ TEST(CaseLines, ListsMultiply) {
   EXPECT_THROW(expand("-n {1,2"), std::invalid_argument);
 }
 
+TEST(CaseLines, AnUnknownBaseArgumentIsRefused) {
+  for (const Primitive& primitive : kPrimitives) {
+    SCOPED_TRACE(primitive.name);
+    EXPECT_ANY_THROW(primitive.parse("rnnbf16 -n 1"));
+    EXPECT_ANY_THROW(primitive.parse("nothing"));
+  }
+}
+
 /// A device that the solver supports; a GPU need not be present.
 DeviceInfo device_of(const SolverBase& solver) {
   if (solver.info().devices & kCpu) return handle().device();

@@ -59,7 +59,7 @@ Cases cat_cases(const std::string& line) {
   const std::vector<std::string> arguments = driver::split_line(line);
   const std::string& base = arguments[0];
   driver::CatArgs args, fresh;
-  args.type = driver::Bases{"cat", kTypes}.type_of(base);
+  args.type = type_of(base, {"cat", kTypes});
   parse_arguments(arguments, args.rows());
   Cases cases;
   cases.push_back(std::make_unique<CatCase>(args, base + flags_text(args.rows(), fresh.rows(), 2, false)));

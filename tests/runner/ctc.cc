@@ -14,7 +14,7 @@ namespace {
 driver::CtcArgs parse(const std::string& line) {
   static constexpr driver::DataType kTypes[] = {driver::kFloat, driver::kHalf};
   const std::vector<std::string> arguments = driver::split_line(line);
-  driver::CtcArgs args(driver::Bases{"ctc", kTypes}.type_of(arguments[0]));
+  driver::CtcArgs args(type_of(arguments[0], {"ctc", kTypes}));
   parse_arguments(arguments, args.rows());
   return args;
 }

@@ -73,7 +73,7 @@ Cases getitem_cases(const std::string& line) {
   const std::vector<std::string> arguments = driver::split_line(line);
   const std::string& base = arguments[0];
   driver::GetitemArgs args, fresh;
-  args.type = driver::Bases{"getitem", kFloats}.type_of(base);
+  args.type = type_of(base, {"getitem", kFloats});
   parse_arguments(arguments, args.rows());
   Cases cases;
   cases.push_back(std::make_unique<GetitemCase>(args, base + flags_text(args.rows(), fresh.rows(), 2, false)));

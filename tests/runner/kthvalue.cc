@@ -21,7 +21,7 @@ KthvalueArgs parse(const std::string& line) {
   static constexpr driver::DataType kTypes[] = {driver::kFloat,  driver::kHalf,  driver::kBFloat16,
                                                 driver::kDouble, driver::kInt32, driver::kInt8};
   const std::vector<std::string> arguments = driver::split_line(line);
-  KthvalueArgs args(driver::Bases{"kthvalue", kTypes}.type_of(arguments[0]));
+  KthvalueArgs args(type_of(arguments[0], {"kthvalue", kTypes}));
   parse_arguments(arguments, args.rows());
   return args;
 }

@@ -1,6 +1,8 @@
 // Parsing the lines of case files: a base argument and flags, as the driver takes them.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <fmt/ranges.h>
+
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +14,14 @@
 namespace polymio::test {
 
 inline constexpr driver::DataType kFloats[] = {driver::kFloat, driver::kHalf, driver::kBFloat16, driver::kDouble};
+
+/// The type that the base argument names; throws if it is not one of the primitive's.
+inline driver::DataType type_of(const std::string& base, const driver::Bases& bases) {
+  const driver::DataType type = bases.type_of(base);
+  if (type == driver::kNoType)
+    throw driver::ArgError(fmt::format("a case begins with '{}', allowed: {}", base, fmt::join(bases.names(), " ")));
+  return type;
+}
 
 /// Parses the flags behind the base argument.
 inline void parse_arguments(std::span<const std::string> arguments, const driver::Flags& rows) {
@@ -34,7 +44,7 @@ template <class Args>
 Args parse_tensors(const std::string& line, std::string_view name, std::span<const driver::DataType> types = kFloats) {
   const std::vector<std::string> arguments = driver::split_line(line);
   Args args;
-  args.tensors.type = driver::Bases{name, types}.type_of(arguments[0]);
+  args.tensors.type = type_of(arguments[0], {name, types});
   return parse_tensors(arguments, args);
 }
 

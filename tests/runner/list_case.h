@@ -17,7 +17,7 @@ struct ListLine {
   explicit ListLine(const std::string& line) {
     const std::vector<std::string> arguments = driver::split_line(line);
     base = arguments[0];
-    tensors.type = driver::Bases{Own::kName, kFloats}.type_of(base);
+    tensors.type = type_of(base, {Own::kName, kFloats});
     const driver::Flags rows = own.rows(tensors);
     parse_arguments(arguments, rows);
     tensors.check(rows, rows);

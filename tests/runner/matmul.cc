@@ -135,7 +135,7 @@ class MatmulCase final : public Case {
 Cases matmul_cases(const std::string& line) {
   const std::vector<std::string> arguments = driver::split_line(line);
   Args args;
-  args.type = driver::Bases{"matmul", kFloats}.type_of(arguments[0]);
+  args.type = type_of(arguments[0], {"matmul", kFloats});
   parse_arguments(arguments, args.rows());
   Cases cases;
   cases.push_back(std::make_unique<MatmulCase>(args));

@@ -170,7 +170,7 @@ class MhaCase final : public Case {
 
 Cases mha_cases(const std::string& line) {
   const std::vector<std::string> arguments = driver::split_line(line);
-  const driver::DataType type = driver::Bases{"mha", driver::kMhaTypes}.type_of(arguments[0]);
+  const driver::DataType type = type_of(arguments[0], {"mha", driver::kMhaTypes});
   driver::MhaArgs args;
   parse_arguments(arguments, args.rows());
   Cases cases;

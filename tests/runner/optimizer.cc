@@ -102,10 +102,12 @@ Cases optimizer_cases(const std::string& line) {
   driver::TensorArgs tensors, other_tensors;
   driver::AdamArgs args(base), other_args(base);
   tensors.directions = other_tensors.directions = driver::kForward;
+  tensors.type = driver::kNoType;
   for (const char* name : {"adam", "adamw", "transformersadamw", "ampadam", "ampadamw", "transformersampadamw"}) {
     const driver::Bases bases{name, kFloats};
     if (bases.type_of(base) != driver::kNoType) tensors.type = bases.type_of(base);
   }
+  if (tensors.type == driver::kNoType) throw std::invalid_argument(base + " is no optimizer");
   const driver::Flags rows = tensors.rows(args.rows()), fresh = other_tensors.rows(other_args.rows());
   parse_arguments(arguments, rows);
   tensors.check(rows, fresh);

@@ -186,7 +186,7 @@ Cases rnn_cases(const std::string& line) {
   constexpr driver::DataType kTypes[] = {driver::kFloat, driver::kHalf, driver::kBFloat16};
   const std::vector<std::string> arguments = driver::split_line(line);
   driver::RnnArgs args;
-  args.type = driver::Bases{"rnn", kTypes}.type_of(arguments[0]);
+  args.type = type_of(arguments[0], {"rnn", kTypes});
   parse_arguments(arguments, args.rows());
   args.check();
   Cases cases;
