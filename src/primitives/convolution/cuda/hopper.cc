@@ -206,18 +206,12 @@ class Hopper final : public GpuSolver<Problem> {
   template <int kPhases>
   Invoker assemble_product(const DeviceInfo& d, const Problem& p, const HopperProduct& plan,
                            const Kernels& built) const {
-    const auto& tile = plan.tile;
     const bool data = direction_ == Direction::kBackwardData;
-    const auto size = static_cast<int>(size_of(p.output().type));
-    const std::size_t per_channel = (p.epilogue.bias ? 1 : 0) + (p.epilogue.scale ? 1 : 0);
     Launch shape = launch_shape(
         kThreads, plan.split > 1 ? plan.shape.tiles * plan.split : std::min<std::int64_t>(plan.shape.tiles, d.units));
     shape.cluster = static_cast<std::uint32_t>(plan.split);
-    const auto columns = static_cast<std::size_t>(tile.columns), stages = static_cast<std::size_t>(tile.stages);
-    const auto slab_bytes = static_cast<std::size_t>(64 * tile.slab_columns(size) * size);
-    shape.shared_bytes = static_cast<std::uint32_t>(
-        stages * static_cast<std::size_t>(tile.stage_rows(cuda::hopper_transposes_weights(p))) * 128 +
-        (plan.split > 1 ? 0 : 4 * slab_bytes) + 2 * per_channel * columns * 4 + (2 * stages + 2) * 8);
+    shape.shared_bytes =
+        static_cast<std::uint32_t>(cuda::hopper_shared_bytes(p, plan.tile, plan.split, size_of(p.output().type)));
     const bool planes = cuda::hopper_writes_planes(p);
     return [p, plan, built, shape, data, planes](Stream& stream, const Args& a) {
       void* const dst = data ? a.x : a.y;

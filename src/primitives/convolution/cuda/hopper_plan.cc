@@ -266,6 +266,13 @@ Verdict hopper_serves(const Problem& p) {
 
 namespace {
 
+HopperTile product_tile(const Problem& p, const TunePoint& point) {
+  HopperTile tile = kProductTiles[point[kTile]];
+  // The parameters of channels and of the fused scale take the room of a stage.
+  if (p.epilogue.bias && p.epilogue.scale && tile.columns == 256) --tile.stages;
+  return tile;
+}
+
 /// Pixels of a plane that can be stored at once: the tensor begins at a multiple of 16 bytes.
 int plane_unit(const TensorDesc& t) {
   const auto strides = meaningful_strides(t);
@@ -281,14 +288,20 @@ int plane_unit(const TensorDesc& t) {
 
 }  // namespace
 
+int hopper_shared_bytes(const Problem& p, const HopperTile& tile, int split, std::size_t result) {
+  const int size = static_cast<int>(result);
+  const int slabs = split > 1 ? 0 : 4 * 64 * tile.slab_columns(size) * size;
+  const int per_channel = (p.epilogue.bias ? 1 : 0) + (p.epilogue.scale ? 1 : 0);
+  return tile.stages * tile.stage_rows(hopper_transposes_weights(p)) * 128 + slabs +
+         2 * per_channel * tile.columns * 4 + (2 * tile.stages + 2) * 8;
+}
+
 HopperProduct hopper_product(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
   const bool data = p.direction == Direction::kBackwardData;
   const TensorDesc &src = data ? p.y : p.x, &dst = data ? p.x : p.y;
   const int spatial = p.spatial(), size = size_in_bytes(dst.type);
   HopperProduct plan;
-  plan.tile = kProductTiles[point[kTile]];
-  // The parameters of channels and of the fused scale take the room of a stage.
-  if (p.epilogue.bias && p.epilogue.scale && plan.tile.columns == 256) --plan.tile.stages;
+  plan.tile = product_tile(p, point);
   plan.split = point[kSplit];
   auto& s = plan.shape;
   s.images = narrow(p.n());
@@ -680,6 +693,7 @@ bool hopper_takes(const DeviceInfo& d, const Problem& p, const TunePoint& point)
   const HopperTile& tile = tiles[static_cast<std::size_t>(point[kTile])];
   if (tile.columns >= 2 * std::max<std::int64_t>(64, outputs)) return false;
   if (exceeds_registers(tile, p) || (fills_registers(tile) && !is_plain(p))) return false;
+  if (hopper_shared_bytes(p, product_tile(p, point), split, size_of(p.output().type)) > kSharedBytes) return false;
   const int depth = hopper_depth(p.w.type);
   if (point[kOrder] == 1 && (taps == 1 || hopper_steps(data ? p.k() : p.c(), depth) == 1)) return false;
   if (split == 1) return true;

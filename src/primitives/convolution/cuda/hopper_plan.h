@@ -84,6 +84,9 @@ struct HopperProduct {
 };
 HopperProduct hopper_product(const DeviceInfo&, const Problem&, const TunePoint&);
 
+/// Shared memory of a block of ConvProduct, whose results have so many bytes.
+int hopper_shared_bytes(const Problem&, const HopperTile&, int split, std::size_t result);
+
 /// Forward and backward data with unit strides from tiles with their halo.
 struct HopperHalo {
   // In shared memory, by the bytes of an element: tiles, taps of weights. Results of fp32 take longer to store.

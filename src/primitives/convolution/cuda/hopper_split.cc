@@ -160,15 +160,6 @@ TunePoint least_estimate(const SolverBase& solver, const DeviceInfo& d, const Pr
 /// Sums of a step and of all steps are in registers.
 constexpr bool takes_parts(const HopperTile& tile) { return tile.row_blocks * tile.columns <= 192; }
 
-std::uint32_t shared_bytes(const Problem& q, const HopperProduct& plan) {
-  const auto& tile = plan.tile;
-  const int stage = tile.stage_rows(cuda::hopper_transposes_weights(q)) * 128;
-  const int slabs = plan.split > 1 ? 0 : 4 * 64 * tile.slab_columns(kSize) * kSize;
-  const int per_channel = (q.epilogue.bias ? 1 : 0) + (q.epilogue.scale ? 1 : 0);
-  return static_cast<std::uint32_t>(tile.stages * stage + slabs + 2 * per_channel * tile.columns * kSize +
-                                    (2 * tile.stages + 2) * 8);
-}
-
 /// The plan of ConvProduct for operands that are three tensors, one after another, and results in fp32.
 HopperProduct plan_of(const DeviceInfo& d, const Problem& q, const TunePoint& point) {
   HopperProduct plan = cuda::hopper_product(d, q, point);
@@ -205,7 +196,8 @@ class Product {
     const std::int64_t tiles = plan_.shape.tiles;
     launch_ = launch_shape(kThreads, plan_.split > 1 ? tiles * plan_.split : std::min<std::int64_t>(tiles, d.units));
     launch_.cluster = static_cast<std::uint32_t>(plan_.split);
-    launch_.shared_bytes = shared_bytes(problem_, plan_);
+    launch_.shared_bytes =
+        static_cast<std::uint32_t>(cuda::hopper_shared_bytes(problem_, plan_.tile, plan_.split, kSize));
   }
 
   std::int64_t images() const { return problem_.n(); }
