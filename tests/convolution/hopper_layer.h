@@ -65,7 +65,7 @@ inline emulated::Product product_of(const std::string& text) {
 /// A device of `units` multiprocessors that runs the programs of ConvHopper.
 class HostHopper final : public ForwardingStream {
  public:
-  HostHopper(Stream& cpu, DataType type) : ForwardingStream(cpu), info_(usual_device("cuda-sm90")), type_(type) {}
+  explicit HostHopper(Stream& cpu) : ForwardingStream(cpu), info_(usual_device("cuda-sm90")) {}
   const DeviceInfo& info() const override { return info_; }
   void set_units(int units) { info_.units = units; }
   void clear(Buffer dst, std::size_t bytes) override { std::memset(dst.address(), 0, bytes); }
@@ -74,7 +74,7 @@ class HostHopper final : public ForwardingStream {
   }
   void launch(const Kernel& kernel, const Launch& shape, std::span<const Argument> arguments) override {
     const KernelSpec& spec = static_cast<const HostKernel&>(kernel).spec;
-    if (spec.entry == "add_partials") return add_partials(arguments);
+    if (spec.entry == "add_partials") return add_partials(arguments, spec.options);
     if (spec.entry == "widen") return widen(arguments, spec.options.front());
     if (spec.entry == "swap_channels")
       return spec.options.front() == "-DBYTES=1" ? swap_channels<std::uint8_t>(arguments)
@@ -171,7 +171,9 @@ class HostHopper final : public ForwardingStream {
   }
 
   /// alpha * the sum of partial results + beta * the old ones, see gpu::add_partials.
-  void add_partials(std::span<const Argument> arguments) const {
+  static void add_partials(std::span<const Argument> arguments, const std::vector<std::string>& options) {
+    const auto type = *std::ranges::find_if(
+        kDataTypes, [&](DataType t) { return std::ranges::count(options, "-DOUT=" + std::string(name_of(t))) > 0; });
     const auto value = [&](std::size_t i, auto v) { return value_of(arguments[i], v); };
     const Buffer none(nullptr);
     const auto from = reinterpret_cast<std::uintptr_t>(value(0, none).address());
@@ -183,12 +185,11 @@ class HostHopper final : public ForwardingStream {
     for (std::int64_t i = 0; i < count; ++i) {
       double sum = 0;
       for (int part = 0; part < parts; ++part) sum += static_cast<double>(sums[part * count + i]);
-      dtype::store(type_, to, i, alpha * sum + (beta != 0 ? beta * dtype::load(type_, to, i) : 0));
+      dtype::store(type, to, i, alpha * sum + (beta != 0 ? beta * dtype::load(type, to, i) : 0));
     }
   }
 
   DeviceInfo info_;
-  DataType type_;
 };
 
 struct Options {
@@ -208,7 +209,7 @@ struct Options {
 /// A problem with its tensors and the expected output.
 class Layer {
  public:
-  Layer(Direction d, Shape shape, const Options& o) : cpu_("cpu", nullptr), stream_(cpu_.stream(), o.type) {
+  Layer(Direction d, Shape shape, const Options& o) : cpu_("cpu", nullptr), stream_(cpu_.stream()) {
     stream_.set_units(o.units);
     shape.channels_last = true;
     shape.type = o.type;
@@ -224,7 +225,7 @@ class Layer {
       output = make_tensor(shape.type, output.sizes(), {});
     }
     set_type(p_.w, o.second);
-    set_type(d == kForward ? p_.y : p_.x, o.out);
+    set_type(d == kForward ? p_.y : d == kData ? p_.x : p_.w, o.out);
     p_.rounding = o.rounding;
     args_.seed = 7;
     p_.epilogue = o.epilogue;

@@ -80,7 +80,7 @@ class HopperPacking : public testing::Test {
   }
 
   /// Runs the problem by copies of at most `most_bytes`, and compares with its definition.
-  void check(const Problem& p, double alpha = 1, std::int64_t most_bytes = cuda::kMostCopiedBytes) {
+  void check(const Problem& p, double alpha = 1, std::int64_t most_bytes = cuda::kMostCopiedBytes, double beta = 0) {
     SCOPED_TRACE(p.key());
     const SolverInfo info{133, "ConvHopperPacked"};
     const auto solver = cuda::make_hopper_packed(info, p.direction, most_bytes);
@@ -95,30 +95,36 @@ class HopperPacking : public testing::Test {
     args.w = filled(p.w.type, p.w.space());
     args.y = filled(p.y.type, p.y.space());
     args.alpha = alpha;
+    args.beta = beta;
     Problem::Args wanted = args;
     void*& output = p.direction == Direction::kForward        ? wanted.y
                     : p.direction == Direction::kBackwardData ? wanted.x
                                                               : wanted.w;
     output = filled(p.output().type, p.output().space());
+    void* const out = output_of(p, args);
+    std::memcpy(out, output, p.output().bytes());
+    if (beta == 0) std::memset(out, 0xff, p.output().bytes());
     convolve(p, wanted);
 
     const std::size_t bytes = solver->workspace_size(d, p, point);
     void* const workspace = filled(DataType::kInt8, static_cast<std::int64_t>(bytes) + kGuard);
     std::memset(workspace, 0xff, bytes + kGuard);  // NaN
-    void* const out = output_of(p, args);
-    std::memset(out, 0xff, p.output().bytes());
     args.workspace = workspace;
     args.workspace_bytes = bytes;
 
     device_->inner.clear();
     device_->next = 0;
-    for (const auto& slice : slices.slices) device_->inner.push_back(inner_of(slices.shapes[slice.shape], slice, args));
+    for (const auto& slice : slices.slices) device_->inner.push_back(inner_of(slices, slice, args));
+    for (std::size_t i = 1; i < device_->inner.size() && slices.summed(); ++i) device_->inner[i].args.beta = 1;
     device_->convolved = false;
 
     Kernels kernels;
-    for (const KernelSpec& spec : solver->kernel_specs(d, p, point))
-      kernels.push_back(spec.source.ends_with("fold.cl") ? build_kernels(*opencl_, {&spec, 1})[0]
-                                                         : std::make_shared<InnerKernel>());
+    const std::vector<KernelSpec> specs = solver->kernel_specs(d, p, point);
+    const bool rounds = slices.summed() && size_of(p.w.type) == 2;  // by the last of them
+    for (const KernelSpec& spec : specs)
+      kernels.push_back(spec.source.ends_with("fold.cl") || (rounds && &spec == &specs.back())
+                            ? build_kernels(*opencl_, {&spec, 1})[0]
+                            : std::make_shared<InnerKernel>());
     solver->assemble(d, p, point, kernels)(*device_, args);
     opencl_->synchronize();
     EXPECT_EQ(device_->next, slices.slices.size());
@@ -132,18 +138,26 @@ class HopperPacking : public testing::Test {
       EXPECT_EQ(static_cast<unsigned char*>(workspace)[bytes + i], 0xff) << "beyond the workspace";
   }
 
-  /// The convolution of a slice's copies, which are in the order x, w, y.
-  static Device::Inner inner_of(const Problem& p, const cuda::HopperSlices::Slice& slice, Problem::Args args) {
-    const cuda::HopperPacking plan = cuda::hopper_packing(p);
+  /// The convolution of a slice's copies, which are in the order w, x, y, after sums.
+  static Device::Inner inner_of(const cuda::HopperSlices& slices, const cuda::HopperSlices::Slice& slice,
+                                Problem::Args args) {
+    const Problem& p = slices.shapes[slice.shape];
+    const cuda::HopperPacking plan = cuda::hopper_packing(p, slices.summed());
     char* copy = reinterpret_cast<char*>(
         round_up(reinterpret_cast<std::intptr_t>(args.workspace), std::intptr_t{cuda::HopperPacking::kAlignment}));
     const auto element = static_cast<std::int64_t>(size_of(p.x.type));
     const auto next = [&](const cuda::HopperOperand& o, void* tensor, std::int64_t first) -> void* {
       return o.copied ? std::exchange(copy, copy + o.bytes) : static_cast<char*>(tensor) + element * first;
     };
-    args.x = next(plan.x, args.x, slice.x);
+    char* const sums = std::exchange(copy, copy + plan.sums);
     args.w = next(plan.w, args.w, 0);
+    args.x = next(plan.x, args.x, slice.x);
     args.y = next(plan.y, args.y, slice.y);
+    if (plan.sums > 0) {
+      args.w = sums;
+      args.alpha = 1;
+      args.beta = 0;
+    }
     if (plan.swapped) std::swap(args.x, args.y);
     return {plan.inner, args};
   }
@@ -294,6 +308,23 @@ TEST_F(HopperPacking, SlicesOfImagesAndRows) {
   EXPECT_EQ(cuda::hopper_slices(p, bytes).slices.size(), 1);
   EXPECT_EQ(cuda::hopper_slices(p, bytes / 2 + 4096).slices.size(), 2) << "an image each, and the weights";
   EXPECT_EQ(cuda::hopper_slices(p, bytes / 4).shapes.size(), 3) << "the first, the next and the last rows";
+}
+
+// 16 bits are summed in fp32, which is rounded once; fp32 where the result is.
+TEST_F(HopperPacking, SlicesOfGradientsOfWeightsAddUp) {
+  for (const DataType type : {DataType::kBFloat16, DataType::kHalf, DataType::kFloat})
+    for (const Sizes& x : {Sizes{7, 64, 8, 16}, Sizes{1, 64, 35, 16}}) {
+      Problem p = problem(Direction::kBackwardWeights, {.x = x, .w = {72, 64, 3, 1}, .pad = {1, 0}, .type = type});
+      std::int64_t bytes = cuda::hopper_packing(p).bytes();
+      EXPECT_TRUE(cuda::hopper_slices(p, bytes).summed());
+      EXPECT_FALSE(cuda::hopper_slices(p, 2 * bytes).summed());
+      check(p, 0.5, bytes);
+      p.w = cuda::channels_last(p.w, p.k(), p.c());  // not copied
+      p.scalars = Scalars::kBilinear;
+      bytes = cuda::hopper_packing(p).bytes();
+      EXPECT_TRUE(cuda::hopper_slices(p, bytes).summed());
+      check(p, 0.5, bytes, 2);
+    }
 }
 
 TEST_F(HopperPacking, FoldsOfFewChannels) {

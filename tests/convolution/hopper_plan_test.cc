@@ -199,6 +199,19 @@ TEST_F(HopperPlan, Tf32) {
       Layer(kForward, tails, {.units = 132, .type = DataType::kFloat, .epilogue = e}).check(point);
 }
 
+// Results of fp32: whole tiles, shares and parts of them, tiles with halo; what is added.
+TEST_F(HopperPlan, WideWeights) {
+  const Shape tails{.x = {2, 72, 9, 10}, .w = {136, 72, 2, 3}, .pad = {1, 1}};
+  for (const double beta : {0.0, 1.0}) {
+    Layer layer(kWeights, tails, {.beta = beta, .out = DataType::kFloat});
+    for (const int units : {1, 40}) {
+      layer.set_units(units);
+      EXPECT_EQ(layer.check_tiles({0, 1}, {0}, {1, 4}), (std::set<int>{1, 4}));
+      layer.check(cuda::hopper_halo_point(kWeights));
+    }
+  }
+}
+
 // By warps: tails of boxes and tiles, windows, one to three dimensions, shares and parts of tiles, what is added.
 TEST_F(HopperPlan, Tf32Weights) {
   const Options plain{.type = DataType::kFloat}, adds{.alpha = 0.5, .beta = 2, .type = DataType::kFloat};

@@ -348,6 +348,9 @@ Programs programs() {
   add_halos<true, Old, 112, 152, 184, 192, 232>(all);
   add_halos_of_weights<Half, 3, 3, 112, 192, 208, 240>(all);
   add_halos_of_weights<Half, 2, 3, 48>(all);
+  add_halos_of_weights<sm90::Float16<Tf32>, 2, 3, 128>(all);
+  add_weights<sm90::Float16<Tf32>, 2, 1>(all);
+  add_weights<sm90::Float16<Tf32>, 2, 4>(all);
   add_halos_of_weights<Tf32, 3, 3, 32, 88, 96>(all);
   add_halos_of_weights<Tf32, 2, 3, 48>(all);
   add_long_filters<Half, 4, 2>(all);

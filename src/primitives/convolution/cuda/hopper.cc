@@ -96,9 +96,8 @@ class Hopper final : public GpuSolver<Problem> {
   }
 
   ErrorClass error_class(const Problem& p) const override {
-    return p.w.type == DataType::kInt8 ? ErrorClass::kExact
-           : size_of(p.w.type) == 2    ? ErrorClass::kAccurate
-                                       : ErrorClass::kReduced;
+    const DataType t = p.first_input().type;
+    return t == DataType::kInt8 ? ErrorClass::kExact : size_of(t) == 2 ? ErrorClass::kAccurate : ErrorClass::kReduced;
   }
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     return cuda::hopper_estimate(d, p, point);
@@ -169,20 +168,22 @@ class Hopper final : public GpuSolver<Problem> {
     KernelSpec spec;
     bool has_partials = false;
     const bool by_warps = size_of(p.x.type) == 4;
+    const std::string element =
+        p.w.type == p.x.type ? element_of(p.x.type) : fmt::format("sm90::Float16<{}>", element_of(p.w.type));
     if (cuda::hopper_has_halo(p, point)) {
       const HopperHaloWeights plan = cuda::hopper_halo_weights(d, p);
       has_partials = plan.shape.parts > 1;
       spec = {"primitives/convolution/cuda/hopper_halo_weights.cu", "conv_halo_weights", {}};
       if (!by_warps) spec.generated = kernels::wgmma(64 * gpu::narrow(p.filter(1)), wgmma_type(p.x.type), true, true);
-      spec.instantiation = fmt::format("sm90::ConvHaloWeights<{}, {}, {}, {}, {}>", element_of(p.x.type), p.filter(0),
-                                       p.filter(1), plan.pixels, HopperHaloWeights::kStages);
+      spec.instantiation = fmt::format("sm90::ConvHaloWeights<{}, {}, {}, {}, {}>", element, p.filter(0), p.filter(1),
+                                       plan.pixels, HopperHaloWeights::kStages);
     } else {
       const HopperWeights plan = cuda::hopper_weights(d, p, point);
       const auto& tile = plan.tile;
       has_partials = plan.partials > 0;
       spec = {"primitives/convolution/cuda/hopper_weights.cu", "conv_weights", {}};
       if (!by_warps) spec.generated = kernels::wgmma(tile.columns, wgmma_type(p.x.type), true, true);
-      spec.instantiation = fmt::format("sm90::ConvWeights<{}, {}, {}, {}, {}, {}>", element_of(p.x.type), p.spatial(),
+      spec.instantiation = fmt::format("sm90::ConvWeights<{}, {}, {}, {}, {}, {}>", element, p.spatial(),
                                        tile.row_blocks, tile.columns / 64, tile.stages, tile.apart);
     }
     if (!has_partials) return {spec};

@@ -62,9 +62,12 @@ class Copies {
     void* const y = plan_.y.copied ? copy_of(plan_.y, a) : a.y;
     in.x = plan_.swapped ? y : x;
     in.y = plan_.swapped ? x : y;
-    if (plan_.w.copied) in.w = copy_of(plan_.w, a);
+    in.w = plan_.sums > 0 ? copies(a) : weights(a);
     return in;
   }
+
+  /// The weights or their copy.
+  void* weights(const Problem::Args& a) const { return plan_.w.copied ? copy_of(plan_.w, a) : a.w; }
 
   void before(Stream& stream, const Kernels& built, const Problem::Args& a) const { run(stream, built, a, false); }
   void after(Stream& stream, const Kernels& built, const Problem::Args& a) const { run(stream, built, a, true); }
@@ -133,60 +136,66 @@ class HopperPacked final : public GpuSolver<Problem> {
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
-    const HopperSlices made = slices(p);
+    const Slices made(p, most_bytes_);
     std::vector<double> us;
-    for (const Problem& slice : made.shapes) us.push_back(estimate_of_slice(d, slice, point));
+    for (std::size_t i = 0; i < made.shapes.size(); ++i)
+      us.push_back(estimate_of_slice(d, made.shapes[i], made.packings[i], made.summed(), point));
     double sum = 0;
     for (const auto& slice : made.slices) sum += us[slice.shape];
+    if (made.summed()) {
+      const HopperPacking& plan = made.packings[0];
+      if (plan.sums > 0) sum += copy_us(d, plan.sums + static_cast<std::int64_t>(p.w.bytes()));
+      if (plan.w.copied) sum += copy_us(d, plan.w.bytes + static_cast<std::int64_t>(p.w.bytes()));
+    }
     return sum;
   }
 
   TuneSpace tune_space(const DeviceInfo& d, const Problem& p) const override {
-    const Problem inner = cuda::hopper_packing(slices(p).shapes[0]).inner;
+    const Problem inner = Slices(p, most_bytes_).packings[0].inner;
     return solver(inner).tune_space(d, inner);
   }
   bool is_valid(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
-    return std::ranges::all_of(slices(p).shapes, [&](const Problem& slice) {
-      const Problem inner = cuda::hopper_packing(slice).inner;
-      return solver(inner).is_valid(d, inner, point);
+    return std::ranges::all_of(Slices(p, most_bytes_).packings, [&](const HopperPacking& plan) {
+      return solver(plan.inner).is_valid(d, plan.inner, point) && !sums_exceed(d, plan, point);
     });
   }
   TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
-    const HopperPacking plan = cuda::hopper_packing(slices(p).shapes[0]);
+    const HopperPacking plan = Slices(p, most_bytes_).packings[0];
     const TunePoint halo = cuda::hopper_halo_point(plan.inner.direction);
-    return plan.overlaps && solver(plan.inner).is_valid(d, plan.inner, halo)
-               ? halo
-               : solver(plan.inner).default_point(d, plan.inner);
+    const TunePoint usual = plan.overlaps && solver(plan.inner).is_valid(d, plan.inner, halo)
+                                ? halo
+                                : solver(plan.inner).default_point(d, plan.inner);
+    if (!sums_exceed(d, plan, usual)) return usual;
+    const std::vector<TunePoint> others = valid_points(*this, d, p);
+    return others.empty()
+               ? usual
+               : *std::ranges::min_element(others, {}, [&](const TunePoint& point) { return estimate(d, p, point); });
   }
 
   std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     std::size_t most = 0;
-    for (const Problem& slice : slices(p).shapes) {
-      const HopperPacking plan = cuda::hopper_packing(slice);
-      most = std::max(most, static_cast<std::size_t>(plan.bytes() + HopperPacking::kAlignment) +
-                                solver(plan.inner).workspace_size(d, plan.inner, point));
-    }
+    for (const HopperPacking& plan : Slices(p, most_bytes_).packings)
+      most = std::max(most, workspace_of(d, plan, point));
     return most;
   }
 
   std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     std::vector<KernelSpec> specs;
-    for (const Problem& slice : slices(p).shapes) {
-      const Copies copies(cuda::hopper_packing(slice));
-      const Problem& inner = copies.plan().inner;
-      for (KernelSpec& spec : copies.kernel_specs()) specs.push_back(std::move(spec));
-      for (KernelSpec& spec : solver(inner).kernel_specs(d, inner, point)) specs.push_back(std::move(spec));
+    const Slices made(p, most_bytes_);
+    for (const HopperPacking& plan : made.packings) {
+      for (KernelSpec& spec : Copies(plan).kernel_specs()) specs.push_back(std::move(spec));
+      for (KernelSpec& spec : solver(plan.inner).kernel_specs(d, plan.inner, point)) specs.push_back(std::move(spec));
+    }
+    if (made.packings[0].sums > 0) {  // rounds them
+      const std::string type(name_of(p.w.type));
+      specs.push_back(
+          {"primitives/convolution/gpu/columns.cl", "add_partials", {"-DIN=" + type, "-DOUT=" + type, "-DWIDE=0"}});
     }
     return specs;
   }
 
   Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint& point, const Kernels& built) const override {
-    struct Part {
-      Copies copies;
-      Kernels of_copies;
-      Invoker convolve;
-    };
-    const HopperSlices made = slices(p);
+    const Slices made(p, most_bytes_);
     std::vector<Part> parts;
     auto next = built.begin();
     const auto take = [&](std::size_t count) {
@@ -194,14 +203,19 @@ class HopperPacked final : public GpuSolver<Problem> {
       next += static_cast<std::ptrdiff_t>(count);
       return Kernels(first, next);
     };
-    for (const Problem& slice : made.shapes) {
-      const Copies copies(cuda::hopper_packing(slice));
-      const Problem& inner = copies.plan().inner;
+    for (const HopperPacking& plan : made.packings) {
+      const Copies copies(plan);
       const Kernels of_copies = take(copies.kernel_specs().size());
-      const Kernels own = take(solver(inner).kernel_specs(d, inner, point).size());
-      parts.push_back({copies, of_copies, solver(inner).assemble(d, inner, point, own)});
+      const Kernels own = take(solver(plan.inner).kernel_specs(d, plan.inner, point).size());
+      parts.push_back({copies, of_copies, solver(plan.inner).assemble(d, plan.inner, point, own)});
     }
     const auto bytes = static_cast<std::int64_t>(size_of(p.x.type));
+    if (made.summed()) {
+      const std::shared_ptr<const Kernel> round = next == built.end() ? nullptr : *next;
+      return [parts, slices = made.slices, bytes, round](Stream& stream, const Args& all) {
+        sum_slices(stream, parts, slices, bytes, round.get(), all);
+      };
+    }
     return [parts, slices = made.slices, bytes](Stream& stream, const Args& all) {
       for (const auto& slice : slices) {
         const Part& part = parts[slice.shape];
@@ -217,7 +231,53 @@ class HopperPacked final : public GpuSolver<Problem> {
   static constexpr Direction kDirections[] = {Direction::kForward, Direction::kBackwardData,
                                               Direction::kBackwardWeights};
 
-  HopperSlices slices(const Problem& p) const { return cuda::hopper_slices(p, most_bytes_); }
+  std::size_t workspace_of(const DeviceInfo& d, const HopperPacking& plan, const TunePoint& point) const {
+    return static_cast<std::size_t>(plan.bytes() + HopperPacking::kAlignment) +
+           solver(plan.inner).workspace_size(d, plan.inner, point);
+  }
+
+  /// Whether partial sums need more than copies leave.
+  bool sums_exceed(const DeviceInfo& d, const HopperPacking& plan, const TunePoint& point) const {
+    return direction_ == Direction::kBackwardWeights && plan.bytes() <= cuda::kMostCopiedBytes &&
+           workspace_of(d, plan, point) > cuda::kMostCopiedBytes;
+  }
+
+  struct Slices : HopperSlices {
+    Slices(const Problem& p, std::int64_t most_bytes) : HopperSlices(cuda::hopper_slices(p, most_bytes)) {
+      for (const Problem& slice : shapes) packings.push_back(cuda::hopper_packing(slice, summed()));
+    }
+    std::vector<HopperPacking> packings;  // of the shapes
+  };
+
+  /// How slices of a shape are computed.
+  struct Part {
+    Copies copies;
+    Kernels of_copies;
+    Invoker convolve;
+  };
+
+  /// A gradient of the weights. `round`: of sums that are not of the type of the result.
+  static void sum_slices(Stream& stream, const std::vector<Part>& parts, const std::vector<HopperSlices::Slice>& slices,
+                         std::int64_t bytes, const Kernel* round, const Args& all) {
+    for (std::size_t i = 0; i < slices.size(); ++i) {
+      const Part& part = parts[slices[i].shape];
+      const Args a = moved(all, slices[i], bytes);
+      part.copies.before(stream, part.of_copies, a);
+      Args inner = part.copies.inner(a);
+      if (round) {
+        inner.alpha = 1;
+        inner.beta = 0;
+      }
+      if (i > 0) inner.beta = 1;
+      part.convolve(stream, inner);
+    }
+    const Part& part = parts.front();
+    if (round)
+      gpu::add_partials(stream, *round,
+                        {part.copies.inner(all).w, part.copies.weights(all), part.copies.plan().inner.w.count(), 1},
+                        static_cast<float>(all.alpha), static_cast<float>(all.beta));
+    part.copies.after(stream, part.of_copies, all);
+  }
 
   /// The arguments of a slice. A residual has the shape of y.
   static Args moved(const Args& all, const HopperSlices::Slice& slice, std::int64_t bytes) {
@@ -228,10 +288,15 @@ class HopperPacked final : public GpuSolver<Problem> {
     return a;
   }
 
-  double estimate_of_slice(const DeviceInfo& d, const Problem& p, const TunePoint& point) const {
-    const HopperPacking plan = cuda::hopper_packing(p);
-    const Problem& q = plan.inner;
+  static double copy_us(const DeviceInfo& d, std::int64_t bytes) {
     constexpr double kLaunchUs = 2, kRate = 0.8;  // of the memory's
+    return kLaunchUs + static_cast<double>(bytes) / (1e3 * d.bandwidth_gbs * kRate);
+  }
+
+  /// Without the weights of a slice that is summed.
+  double estimate_of_slice(const DeviceInfo& d, const Problem& p, const HopperPacking& plan, bool summed,
+                           const TunePoint& point) const {
+    const Problem& q = plan.inner;
     double us = solver(q).estimate(d, q, point);
     if (plan.overlaps && !cuda::hopper_has_halo(q, point)) {
       constexpr double kClocksPerPixel = 9, kClocksPerUs = 1500;  // of an im2col load, measured on an H100
@@ -240,12 +305,10 @@ class HopperPacked final : public GpuSolver<Problem> {
       us = std::max(us, pixels * taps * kClocksPerPixel / (d.units * kClocksPerUs));
     }
     const auto add = [&](const HopperOperand& o, const TensorDesc& t) {
-      if (o.copied)
-        us += kLaunchUs +
-              static_cast<double>(o.bytes + static_cast<std::int64_t>(t.bytes())) / (1e3 * d.bandwidth_gbs * kRate);
+      if (o.copied) us += copy_us(d, o.bytes + static_cast<std::int64_t>(t.bytes()));
     };
     add(plan.x, p.x);
-    add(plan.w, p.w);
+    if (!summed) add(plan.w, p.w);
     add(plan.y, p.y);
     return us;
   }

@@ -328,20 +328,26 @@ TensorDesc channels_last(const TensorDesc& like, std::int64_t images, std::int64
   return tensor(like.type, lens, strides);
 }
 
-HopperPacking hopper_packing(const Problem& p) {
+HopperPacking hopper_packing(const Problem& p, bool summed) {
   HopperPacking plan = packing_of(p);
-  plan.w.at = plan.x.bytes;
-  plan.y.at = plan.w.at + plan.w.bytes;
+  if (summed && size_of(p.w.type) == 2) {
+    plan.inner.w.type = plan.inner.w.cast = DataType::kFloat;
+    plan.sums = round_up(static_cast<std::int64_t>(plan.inner.w.bytes()), HopperPacking::kAlignment);
+  }
+  // What slices share has the same place in all of them.
+  plan.w.at = plan.sums;
+  plan.x.at = plan.w.at + plan.w.bytes;
+  plan.y.at = plan.x.at + plan.x.bytes;
   HopperOperand* const operands[] = {&plan.y, &plan.x, &plan.w};  // in the order of directions
   operands[static_cast<std::size_t>(p.direction)]->output = true;
   return plan;
 }
 
 /// What depends on sizes.
-static Verdict slice_serves(const Problem& p) {
+static Verdict slice_serves(const Problem& p, bool summed) {
   constexpr std::int64_t kMostElements = std::int64_t{1} << 31, kMostBytes = std::int64_t{2} << 30;
   for (const TensorDesc* t : {&p.x, &p.y, &p.w}) POLYMIO_REQUIRE_MOST(t->space(), kMostElements - 1, "elements");
-  const HopperPacking plan = hopper_packing(p);
+  const HopperPacking plan = hopper_packing(p, summed);
   POLYMIO_REQUIRE_MOST(plan.bytes(), kMostBytes, "bytes of copies");
   return hopper_serves(plan.inner);
 }
@@ -363,8 +369,9 @@ Verdict hopper_packing_serves(const Problem& p) {
   }
   POLYMIO_REQUIRE(p.k() % unit_of(p.y) == 0 || !(p.epilogue.bias || p.epilogue.scale),
                   "parameters of channels that are no multiple of 16 bytes");
-  for (const Problem& slice : hopper_slices(p).shapes)
-    if (const Verdict v = slice_serves(slice); !v) return v;
+  const HopperSlices made = hopper_slices(p);
+  for (const Problem& slice : made.shapes)
+    if (const Verdict v = slice_serves(slice, made.summed()); !v) return v;
   return {};
 }
 

@@ -29,14 +29,16 @@ struct HopperPacking {
   bool swapped = false;   // inner.x is dy and inner.y is dx
   bool overlaps = false;  // pixels of inner.x share elements
   HopperOperand x, w, y;
+  std::int64_t sums = 0;                  // bytes before the copies: fp32 of inner.w, of all slices
   kernels::FoldedWeightsShape weights{};  // instead of w's shape, if `swapped`
-  std::int64_t bytes() const { return x.bytes + w.bytes + y.bytes; }
+  std::int64_t bytes() const { return sums + x.bytes + w.bytes + y.bytes; }
 };
 
 /// A dense tensor with channels last, and the type and the spatial sizes of another one.
 TensorDesc channels_last(const TensorDesc& like, std::int64_t images, std::int64_t channels);
 
-HopperPacking hopper_packing(const Problem&);
+/// `summed`: a slice of a gradient of the weights, whose sums are added to those of other slices, in fp32.
+HopperPacking hopper_packing(const Problem&, bool summed = false);
 
 /// Whether ConvHopper serves the problem on copies; no device is asked.
 Verdict hopper_packing_serves(const Problem&);

@@ -221,7 +221,7 @@ Verdict check_types(const Problem& p) {
     POLYMIO_REQUIRE(!weights, "gradients of 8-bit weights");
     POLYMIO_REQUIRE(is_ocp8(other), "mixed types");
   } else if (t == DataType::kHalf || t == DataType::kBFloat16) {
-    POLYMIO_REQUIRE(other == t && (out == t || !weights), "mixed types");
+    POLYMIO_REQUIRE(other == t && (out == t || out == DataType::kFloat || !weights), "mixed types");
   } else {
     POLYMIO_REQUIRE(t == DataType::kFloat, "neither int8 nor a float of 16 or 32 bits or of the OCP");
     POLYMIO_REQUIRE(p.all_types(t), "mixed types");

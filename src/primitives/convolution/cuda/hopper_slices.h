@@ -8,8 +8,8 @@
 
 namespace polymio::convolution::cuda {
 
-/// Copies of a problem that is not sliced take at most this.
-constexpr std::int64_t kMostCopiedBytes = std::int64_t{512} << 20;
+/// Copies of a problem that is not sliced take at most this, with their alignment 512 MiB.
+constexpr std::int64_t kMostCopiedBytes = (std::int64_t{512} << 20) - 4096;
 
 struct HopperSlices {
   struct Slice {
@@ -18,11 +18,12 @@ struct HopperSlices {
   };
   std::vector<Problem> shapes;  // that differ
   std::vector<Slice> slices;    // in the order they run
+  bool summed() const { return slices.size() > 1 && shapes.front().direction == Direction::kBackwardWeights; }
 };
 
-/// Forward and backward data whose copies take more than `most_bytes` in slices whose copies do not; others whole, and
-/// what has no such slices. Where a slice is not whole in the first spatial dimension, its padding is that before its
-/// first row: sizes of input and output do not determine each other.
+/// Problems whose copies take more than `most_bytes` in slices whose copies do not; others whole, and what has no such
+/// slices. Gradients of the weights are sums over slices. Where a slice is not whole in the first spatial dimension,
+/// its padding is that before its first row: sizes of input and output do not determine each other.
 HopperSlices hopper_slices(const Problem&, std::int64_t most_bytes = kMostCopiedBytes);
 
 }  // namespace polymio::convolution::cuda
