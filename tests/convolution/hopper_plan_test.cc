@@ -62,6 +62,9 @@ TEST_F(HopperPlan, PhasesOfStridedData) {
     const bool long_sums = s.w[2] > 1;
     EXPECT_EQ(!Layer(kData, s, {.alpha = 0.5, .beta = 2, .units = 132}).check_tiles({2}).empty(), long_sums);
   }
+  // Four row tiles of each phase, in bands of three and one.
+  const Shape interleaved{.x = {2, 64, 28, 28}, .w = {72, 64, 3, 3}, .pad = {1, 1}, .stride = {2, 2}};
+  EXPECT_FALSE(Layer(kData, interleaved, {.units = 3}).check_tiles({1}).empty());
 }
 
 TEST_F(HopperPlan, OneAndThreeDimensions) {

@@ -35,6 +35,7 @@ struct ConvShape {
   int images, reduced, outputs;  // channels that are summed over and that are written
   int phases, tiles, column_tiles;
   int raster;          // row tiles that share a column tile in the order of tiles
+  int interleaved;     // tiles of all phases that read the same pixels follow each other, else phases do
   int taps_innermost;  // order of steps: taps of 64 channels, or channels of a tap
   ConvScalars scalars;
   long long dst_step[3], dst_image, dst_channel;  // between output pixels of a phase

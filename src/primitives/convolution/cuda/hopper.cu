@@ -79,8 +79,15 @@ struct ConvProduct {
 
   static DEVICE Tile tile_at(const Arguments& a, int index) {
     int phase = 0;
-    if constexpr (kMaxPhases > 1)
+    if constexpr (kMaxPhases > 1) {
+      if (a.shape.interleaved) {
+        const int group = a.shape.raster * a.shape.column_tiles * a.shape.phases, rest = index % group;
+        const int first = index / group * a.shape.raster, height = min(a.shape.raster, a.phase[0].row_tiles - first);
+        const int in_band = rest % (height * a.shape.column_tiles);
+        return {rest / (height * a.shape.column_tiles), first + in_band % height, in_band / height};
+      }
       while (phase + 1 < a.shape.phases && index >= a.phase[phase + 1].first_tile) ++phase;
+    }
     const int rest = index - a.phase[phase].first_tile, band = a.shape.raster * a.shape.column_tiles;
     const int first = rest / band * a.shape.raster, in_band = rest % band;
     const int height = min(a.shape.raster, a.phase[phase].row_tiles - first);

@@ -359,6 +359,13 @@ HopperProduct hopper_product(const DeviceInfo& d, const Problem& p, const TunePo
     plan.src.push_back(source_map(src, plan.tile.rows(), phase, spatial));
     plan.dst.push_back(dst_map);
   }
+  // Of many tiles, those of all phases that read the same pixels follow each other; of few, the longest are the first.
+  constexpr int kManyTiles = 4;  // of a unit
+  s.interleaved =
+      !plan.one_phase && s.tiles >= kManyTiles * d.units &&
+      std::ranges::all_of(plan.phases, [&](const kernels::ConvPhase& phase) {
+        return phase.row_tiles == plan.phases[0].row_tiles && phase.taps[0] * phase.taps[1] * phase.taps[2] > 0;
+      });
   // Row tiles whose pixels and whose weights have about the same size in the caches share a column tile.
   constexpr int kRaster = 8;
   s.raster = std::min(kRaster, std::max(1, d.units / s.column_tiles));
