@@ -20,6 +20,7 @@ using gpu::Product;
 /// Points: the tiles of Product, then the choices of GeneralProduct.
 constexpr int kPoints = Product::kTiles + GeneralProduct::kChoices;
 constexpr int kGeneral = Product::kTiles;
+constexpr std::size_t kMostWorkspace = std::size_t{512} << 20;
 
 Verdict check_integers(const DeviceInfo& d, const Problem& p) {
   constexpr std::int64_t kMostDepth = 131071;  // products of -128 and -128 whose sum is below 2^31
@@ -72,7 +73,7 @@ class GpuImplicitGemm final : public GpuSolver<Problem> {
   bool is_valid(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     if (point.size() != 1 || point[0] < 0 || point[0] >= kPoints) return false;
     const bool served = product_serves(d, p);
-    if (!is_general(point)) return served;
+    if (!is_general(point)) return served && Product(d, p, point[0]).workspace() <= kMostWorkspace;
     const int choice = point[0] - kGeneral;
     // Without splits there is no workspace: one point for both choices.
     if (choice >= GeneralProduct::kTiles && GeneralProduct(d, p, choice - GeneralProduct::kTiles).workspace() == 0)
@@ -84,6 +85,7 @@ class GpuImplicitGemm final : public GpuSolver<Problem> {
     const TunePoint other = {kGeneral + GeneralProduct::best_choice(d, p)};
     if (!product_serves(d, p)) return other;
     const TunePoint tile = {Product::best_tile(d, p)};
+    if (Product(d, p, tile[0]).workspace() > kMostWorkspace) return other;
     // Times of Product were measured, those of GeneralProduct are guesses: a large difference decides.
     const double trust = has_few_outputs(p) ? 1 : 0.25;
     return estimate(d, p, other) < trust * estimate(d, p, tile) ? other : tile;
