@@ -80,8 +80,8 @@ Memory::Memory(const DeviceInfo& device, const Problem& p, std::int64_t samples,
   if (p.pass == Pass::kBackwardData && n.layers > 1) outputs[0] = space.take(outputs_of_layer, size);
   if (p.pass != Pass::kBackwardWeights) {
     const bool cpu = device.kind == DeviceKind::kCpu;
-    const std::size_t bytes =
-        cpu ? cpu_steps_workspace(n, samples, p.pass) : gpu_steps_workspace(device, n, samples, p.pass);
+    const std::size_t bytes = cpu ? cpu_steps_workspace(n, samples, p.pass)
+                                  : gpu_steps_workspace(device, n, samples, p.sequences.steps, p.pass);
     steps = space.take(static_cast<std::int64_t>(bytes), 1);
   }
   multiplier = space.take(static_cast<std::int64_t>(multiplier_bytes(device)), 1);

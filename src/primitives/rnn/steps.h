@@ -44,8 +44,8 @@ class Steps {
 std::unique_ptr<const Steps> make_cpu_steps(Stream&, const Network&, const Schedule&, bool bias_of_first, Pass);
 std::unique_ptr<const Steps> make_gpu_steps(Stream&, const Network&, const Schedule&, bool bias_of_first, Pass);
 
-/// Bytes of LayerForward::workspace and LayerBackward::workspace for so many samples, whatever the lengths.
+/// Bytes of LayerForward::workspace and LayerBackward::workspace for so many samples and steps, whatever the lengths.
 std::size_t cpu_steps_workspace(const Network&, std::int64_t samples, Pass);
-std::size_t gpu_steps_workspace(const DeviceInfo&, const Network&, std::int64_t samples, Pass);
+std::size_t gpu_steps_workspace(const DeviceInfo&, const Network&, std::int64_t samples, std::int64_t steps, Pass);
 
 }  // namespace polymio::rnn

@@ -29,6 +29,14 @@ INLINE void mma_16x8x16_to(const u32* a, const u32* b, const float* c, float* d)
 INLINE void mma_16x8x16(const u32* a, const u32* b, float* c) { mma_16x8x16_to(a, b, c, c); }
 
 #if IN_KIND == KIND_fp32
+/// c (16 x 8) += a (16 x 8) b (8 x 8) of TF32; ignores the other bits of numbers.
+INLINE void mma_tf32(const u32* a, const u32* b, float* c) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
 INLINE u32 tf32_of_bits(u32 bits) {
   u32 rounded;
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(FLOAT_OF_BITS(bits)));
@@ -46,11 +54,9 @@ typedef float product_t;
 /// load_2_blocks fetch them; a: top left, bottom left, top right, bottom right. Rounds fp32 to TF32.
 INLINE void multiply_blocks(const u32* a, const u32* b, product_t* c) {
 #if IN_KIND == KIND_fp32
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(tf32_of_bits(a[0])), "r"(tf32_of_bits(a[1])), "r"(tf32_of_bits(a[2])), "r"(tf32_of_bits(a[3])),
-        "r"(tf32_of_bits(b[0])), "r"(tf32_of_bits(b[1])));
+  const u32 rounded_a[4] = {tf32_of_bits(a[0]), tf32_of_bits(a[1]), tf32_of_bits(a[2]), tf32_of_bits(a[3])};
+  const u32 rounded_b[2] = {tf32_of_bits(b[0]), tf32_of_bits(b[1])};
+  mma_tf32(rounded_a, rounded_b, c);
 #elif IN_KIND == KIND_int8
   asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
       "{%0, %1, %2, %3};"

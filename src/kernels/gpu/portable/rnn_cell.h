@@ -30,12 +30,31 @@ typedef struct {
 
 /// What a step writes.
 typedef struct {
-  GLOBAL float* c;
   GLOBAL stored *y, *hy, *cy, *gates, *previous_h;
   GLOBAL float* previous_c;
   GLOBAL stored* recurrent_n;
 } Results;
 
+#if defined(__CUDACC__) && OUT_TYPE != TYPE_fp32
+// Errors of a few units of 2^-22, of 16 bits less than half a unit in the last place.
+INLINE float power_of_e(float x) {
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x * 1.4426950408889634f));
+  return power;
+}
+INLINE float reciprocal(float x) {
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+INLINE float logistic(float x) { return reciprocal(1 + power_of_e(-x)); }
+INLINE float tanh_of(float x) {
+  const float size = x < 0 ? -x : x, u = power_of_e(-2 * size), q = x * x;
+  const float series = x - x * q * (1 / 3.0f - q * (2 / 15.0f - q * (17 / 315.0f)));
+  const float t = (1 - u) * reciprocal(1 + u);
+  return size < 0.25f ? series : x < 0 ? -t : t;
+}
+#else
 INLINE float logistic(float x) {
   const float u = exp_of(-abs_of(x));
   return (x >= 0 ? 1.0f : u) / (1.0f + u);
@@ -44,69 +63,90 @@ INLINE float tanh_of(float x) {
   const float u = expm1_nonpositive(-2 * abs_of(x)), t = u / (u + 2);
   return x < 0 ? t : -t;
 }
+#endif
 
-/// What a cell reads before the product of its state is known.
+#if OUT_TYPE == TYPE_fp32
+INLINE float number_of(stored v) { return v; }
+INLINE stored stored_of(float v) { return v; }
+#else
+INLINE float number_of(stored v) { return float_of(OUT_TYPE, v); }
+INLINE stored stored_of(float v) { return (stored)bits_of_float(OUT_TYPE, v); }
+#endif
+
+/// What is added to the product of the input, and to that of the state.
 typedef struct {
-  float in[GATES], bias[GATES];  // the product of the input with its bias; of the state
-  float c;
-} Inputs;
+  float input, state;
+} Biases;
 
-INLINE Inputs inputs_of(Step s, GLOBAL const stored* x, GLOBAL const stored* w, GLOBAL const stored* cx,
-                        GLOBAL const float* c, int sample, int unit) {
-  const int begins = sample >= s.begun;
-  Inputs from;
-  UNROLL
-  for (int g = 0; g < GATES; ++g) {
-    from.in[g] = LOAD(OUT, x, sample * s.x_pitch + g * s.x_gate + unit);
-    from.bias[g] = 0;
-    if (s.input_bias < 0) continue;
-    from.in[g] += LOAD(OUT, w, s.input_bias + (i64)g * s.hidden + unit);
-    if (!begins || s.bias_of_first) from.bias[g] = LOAD(OUT, w, s.recurrent_bias + (i64)g * s.hidden + unit);
-  }
-  const i64 number = (i64)sample * s.hidden + unit;
-  from.c = MODE != 2 ? 0.0f : !begins ? c[number] : s.has_cx ? LOAD(OUT, cx, number) : 0.0f;
-  return from;
+INLINE Biases biases_of(Step s, GLOBAL const stored* w, int gate, int unit) {
+  Biases b = {0, 0};
+  if (s.input_bias < 0) return b;
+  b.input = LOAD(OUT, w, s.input_bias + (i64)gate * s.hidden + unit);
+  b.state = LOAD(OUT, w, s.recurrent_bias + (i64)gate * s.hidden + unit);
+  return b;
 }
 
-/// h after the step; state: h before it times the recurrent weights, for each gate.
-INLINE float next_state(Step s, Inputs from, Results to, int sample, int unit, float* state, float before) {
+/// An activated gate; a GRU's last one is not, as it depends on another: then both are what is added to what.
+typedef struct {
+  float value, of_state;
+} Gate;
+
+/// in, state: the gate's products of the input and of the state before the step.
+INLINE Gate gate_of(Step s, int gate, float in, float state, Biases b, int sample) {
+  Gate g;
+  in += b.input;
+  if (sample < s.begun || s.bias_of_first) state += b.state;
+  g.of_state = state;
+#if MODE == 3
+  g.value = gate == 2 ? in : logistic(in + state);
+#elif MODE == 2
+  g.value = gate == 3 ? tanh_of(in + state) : logistic(in + state);
+#elif MODE == 1
+  g.value = tanh_of(in + state);
+#else
+  g.value = in + state <= 0 ? 0.0f : in + state;
+#endif
+  return g;
+}
+
+/// A cell after a step.
+typedef struct {
+  float h, c, gate[GATES], of_n;  // of_n: a GRU's product of the state for n
+} Cell;
+
+/// c and h: before the step; of_n: Gate::of_state of a GRU's last gate.
+INLINE Cell next_cell(const float* value, float of_n, float c, float h) {
+  Cell cell;
+  UNROLL
+  for (int g = 0; g < GATES; ++g) cell.gate[g] = value[g];
+  cell.c = 0;
+  cell.of_n = of_n;
+#if MODE == 2
+  cell.c = cell.gate[1] * c + cell.gate[0] * cell.gate[3];
+  cell.h = cell.gate[2] * tanh_of(cell.c);
+#elif MODE == 3
+  cell.gate[2] = tanh_of(value[2] + cell.gate[1] * of_n);
+  cell.h = cell.gate[2] + cell.gate[0] * (h - cell.gate[2]);
+#else
+  cell.h = cell.gate[0];
+#endif
+  return cell;
+}
+
+/// c and h: before the step.
+INLINE void write_cell(Step s, Cell cell, Results to, int sample, int unit, float c, stored h) {
   const int ends = sample >= s.continued;
   const i64 number = (i64)sample * s.hidden + unit;
   const i64 place = sample * s.width + unit, of_gates = sample * s.gates + unit;
-  float gate[GATES];
+  STORE(OUT, to.y, place, cell.h);
+  if (ends && s.has_hy) STORE(OUT, to.hy, number, cell.h);
+  if (MODE == 2 && ends && s.has_cy) STORE(OUT, to.cy, number, cell.c);
+  if (!s.keeps) return;
+  if (MODE == 2) to.previous_c[place] = c;
+  if (MODE == 3) STORE(OUT, to.recurrent_n, place, cell.of_n);
   UNROLL
-  for (int g = 0; g < GATES; ++g) state[g] += from.bias[g];
-  float after;
-#if MODE == 2
-  UNROLL
-  for (int g = 0; g < 3; ++g) gate[g] = logistic(from.in[g] + state[g]);
-  gate[3] = tanh_of(from.in[3] + state[3]);
-  const float c_after = gate[1] * from.c + gate[0] * gate[3];
-  after = gate[2] * tanh_of(c_after);
-  to.c[number] = c_after;
-  if (s.keeps) to.previous_c[place] = from.c;
-  if (ends && s.has_cy) STORE(OUT, to.cy, number, c_after);
-#elif MODE == 3
-  gate[0] = logistic(from.in[0] + state[0]);
-  gate[1] = logistic(from.in[1] + state[1]);
-  gate[2] = tanh_of(from.in[2] + gate[1] * state[2]);
-  after = gate[2] + gate[0] * (before - gate[2]);
-  if (s.keeps) STORE(OUT, to.recurrent_n, place, state[2]);
-#elif MODE == 1
-  after = tanh_of(from.in[0] + state[0]);
-  gate[0] = after;
-#else
-  after = from.in[0] + state[0] <= 0 ? 0.0f : from.in[0] + state[0];
-  gate[0] = after;
-#endif
-  if (s.keeps) {
-    UNROLL
-    for (int g = 0; g < GATES; ++g) STORE(OUT, to.gates, of_gates + (i64)g * s.hidden, gate[g]);
-    STORE(OUT, to.previous_h, place, before);
-  }
-  STORE(OUT, to.y, place, after);
-  if (ends && s.has_hy) STORE(OUT, to.hy, number, after);
-  return after;
+  for (int g = 0; g < GATES; ++g) STORE(OUT, to.gates, of_gates + (i64)g * s.hidden, cell.gate[g]);
+  to.previous_h[place] = h;
 }
 
 /// What a step backward reads and writes.
@@ -114,74 +154,113 @@ typedef struct {
   GLOBAL const stored *dy, *dhy, *dcy, *gates, *previous_h;
   GLOBAL const float* previous_c;
   GLOBAL const stored* recurrent_n;
-  GLOBAL float* carried;  // from step to step: the gradient of an LSTM's c; of a GRU's h, through z
   GLOBAL stored *dhx, *dcx, *input_gradient, *recurrent_gradient;
 } Gradients;
 
-/// What a cell reads before the gradient of its state is known.
+/// What a cell reads before the gradient of its state is known, not yet converted: nothing waits for it until then.
 typedef struct {
-  float gate[GATES];
-  float dh;       // without what the step after adds through the weights
-  float dc;       // LSTM
-  float before;   // LSTM: c; GRU: h
-  float n_state;  // GRU: the product of the state for n
+  stored gate[GATES], dy, dhy;
+  float carried;  // from step to step: the gradient of an LSTM's c; of a GRU's h, through z
+  stored dcy;
+  float c;         // LSTM, before the step
+  stored h, of_n;  // GRU: before the step; the product of the state for n
 } Kept;
 
+/// Without what is carried.
 INLINE Kept kept_of(Step s, Gradients from, int sample, int unit) {
   const i64 number = (i64)sample * s.hidden + unit;
   const i64 place = sample * s.width + unit, of_gates = sample * s.gates + unit;
   const int continues = sample < s.continued;
   Kept kept;
   UNROLL
-  for (int g = 0; g < GATES; ++g) kept.gate[g] = LOAD(OUT, from.gates, of_gates + (i64)g * s.hidden);
-  kept.dh = LOAD(OUT, from.dy, place);
-  if (!continues && s.keeps) kept.dh += LOAD(OUT, from.dhy, number);
-  kept.dc = kept.before = kept.n_state = 0;
+  for (int g = 0; g < GATES; ++g) kept.gate[g] = from.gates[of_gates + (i64)g * s.hidden];
+  kept.dy = from.dy[place];
+  kept.dhy = kept.dcy = kept.h = kept.of_n = 0;
+  kept.carried = kept.c = 0;
+  if (!continues && s.keeps) kept.dhy = from.dhy[number];
 #if MODE == 2
-  kept.dc = continues ? from.carried[number] : s.has_cx ? LOAD(OUT, from.dcy, number) : 0.0f;
-  kept.before = from.previous_c[place];
+  if (!continues && s.has_cx) kept.dcy = from.dcy[number];
+  kept.c = from.previous_c[place];
 #elif MODE == 3
-  if (continues) kept.dh += from.carried[number];
-  kept.before = LOAD(OUT, from.previous_h, place);
-  kept.n_state = LOAD(OUT, from.recurrent_n, place);
+  kept.h = from.previous_h[place];
+  kept.of_n = from.recurrent_n[place];
 #endif
   return kept;
 }
 
-/// of_state: the gradients of the gates' products of the state; product: what the step after adds to that of h.
-INLINE void gradients_of(Step s, Kept kept, Gradients to, int sample, int unit, float product, float* of_state) {
-  const i64 of_gates = sample * s.gates + unit;
-#if MODE >= 2
-  const i64 number = (i64)sample * s.hidden + unit;
-#endif
-  const float dh = kept.dh + product;
-  float of_input[GATES];
+/// What the gradient of h is multiplied by.
+typedef struct {
+  float dh, dc;  // without what the step after adds through the weights
+  float of_c, of_gate[GATES], of_carried, r;
+} Terms;
+
+INLINE Terms terms_of(Kept kept) {
+  Terms t;
+  float gate[GATES];
+  UNROLL
+  for (int g = 0; g < GATES; ++g) gate[g] = number_of(kept.gate[g]);
+  t.dh = number_of(kept.dy) + number_of(kept.dhy);
+  t.dc = t.of_c = t.of_carried = t.r = 0;
 #if MODE == 2
-  const float i = kept.gate[0], f = kept.gate[1], o = kept.gate[2], n = kept.gate[3];
-  const float t = tanh_of(f * kept.before + i * n);
-  const float of_c = kept.dc + dh * o * (1 - t * t);
-  of_input[0] = of_c * n * i * (1 - i);
-  of_input[1] = of_c * kept.before * f * (1 - f);
-  of_input[2] = dh * t * o * (1 - o);
-  of_input[3] = of_c * i * (1 - n * n);
-  to.carried[number] = of_c * f;
-  if (sample >= s.begun && s.has_cy) STORE(OUT, to.dcx, number, of_c * f);
+  const float i = gate[0], f = gate[1], o = gate[2], n = gate[3], of_h = tanh_of(f * kept.c + i * n);
+  t.dc = kept.carried + number_of(kept.dcy);
+  t.of_c = o * (1 - of_h * of_h);
+  t.of_gate[0] = n * i * (1 - i);
+  t.of_gate[1] = kept.c * f * (1 - f);
+  t.of_gate[2] = of_h * o * (1 - o);
+  t.of_gate[3] = i * (1 - n * n);
+  t.of_carried = f;
 #elif MODE == 3
-  const float z = kept.gate[0], r = kept.gate[1], n = kept.gate[2];
-  of_input[0] = dh * (kept.before - n) * z * (1 - z);
-  of_input[2] = dh * (1 - z) * (1 - n * n);
-  of_input[1] = of_input[2] * kept.n_state * r * (1 - r);
-  to.carried[number] = dh * z;
-  if (sample >= s.begun && s.has_hy) STORE(OUT, to.dhx, number, dh * z);
+  const float z = gate[0], r = gate[1], n = gate[2];
+  t.dh += kept.carried;
+  t.of_gate[0] = (number_of(kept.h) - n) * z * (1 - z);
+  t.of_gate[1] = number_of(kept.of_n) * r * (1 - r);
+  t.of_gate[2] = (1 - z) * (1 - n * n);
+  t.of_carried = z;
+  t.r = r;
 #elif MODE == 1
-  of_input[0] = dh * (1 - kept.gate[0] * kept.gate[0]);
+  t.of_gate[0] = 1 - gate[0] * gate[0];
 #else
-  of_input[0] = kept.gate[0] > 0 ? dh : 0.0f;
+  t.of_gate[0] = gate[0];
+#endif
+  return t;
+}
+
+/// Gradients of a cell: of the gates' products of the input and of the state, and what is carried to the step before.
+typedef struct {
+  float of_input[GATES], of_state[GATES], carried;
+} Slopes;
+
+/// product: what the step after adds to the gradient of h.
+INLINE Slopes slopes_of(Terms t, float product) {
+  Slopes to;
+  const float dh = t.dh + product;
+#if MODE == 2
+  const float of_c = t.dc + dh * t.of_c;
+  UNROLL
+  for (int g = 0; g < GATES; ++g) to.of_input[g] = (g == 2 ? dh : of_c) * t.of_gate[g];
+  to.carried = of_c * t.of_carried;
+#elif MODE == 3
+  to.of_input[0] = dh * t.of_gate[0];
+  to.of_input[2] = dh * t.of_gate[2];
+  to.of_input[1] = to.of_input[2] * t.of_gate[1];
+  to.carried = dh * t.of_carried;
+#else
+  to.of_input[0] = MODE == 1 ? dh * t.of_gate[0] : t.of_gate[0] > 0 ? dh : 0.0f;
+  to.carried = 0;
 #endif
   UNROLL
+  for (int g = 0; g < GATES; ++g) to.of_state[g] = MODE == 3 && g == 2 ? to.of_input[g] * t.r : to.of_input[g];
+  return to;
+}
+
+INLINE void write_slopes(Step s, Slopes slopes, Gradients to, int sample, int unit) {
+  const i64 of_gates = sample * s.gates + unit, number = (i64)sample * s.hidden + unit;
+  if (MODE == 2 && sample >= s.begun && s.has_cy) STORE(OUT, to.dcx, number, slopes.carried);
+  if (MODE == 3 && sample >= s.begun && s.has_hy) STORE(OUT, to.dhx, number, slopes.carried);
+  UNROLL
   for (int g = 0; g < GATES; ++g) {
-    of_state[g] = MODE == 3 && g == 2 ? of_input[g] * kept.gate[1 % GATES] : of_input[g];
-    STORE(OUT, to.input_gradient, of_gates + (i64)g * s.hidden, of_input[g]);
-    if (MODE == 3) STORE(OUT, to.recurrent_gradient, of_gates + (i64)g * s.hidden, of_state[g]);
+    STORE(OUT, to.input_gradient, of_gates + (i64)g * s.hidden, slopes.of_input[g]);
+    if (MODE == 3) STORE(OUT, to.recurrent_gradient, of_gates + (i64)g * s.hidden, slopes.of_state[g]);
   }
 }

@@ -11,12 +11,14 @@ namespace polymio::rnn {
 /// As in persistent.cl.
 struct Walk {
   std::int64_t weights = 0;
-  int steps = 0, reversed = 0, depth = 0;
+  int steps = 0, reversed = 0, depth = 0, samples = 0;
 };
 
 struct Persistent {
   int rows = 16, samples = 32;  // of the weights of a group of units; multiplied at once
   bool backward = false, by_matrix_units = false;
+  bool single = false;           // a block has one group of units and multiplies its samples at once
+  std::int64_t row_samples = 0;  // of a row of blocks, launch.blocks[0]
   Launch launch;
   std::size_t local_bytes = 0;
 
@@ -27,11 +29,10 @@ struct Persistent {
 /// and the blocks can wait for each other (CUDA), or one block has all units.
 std::optional<Persistent> persistent(const DeviceInfo&, const Network&, const Schedule&, Pass);
 
-/// Elements of a sample that the blocks exchange: its state, or the gradients of its gates.
+/// Elements of a sample that the blocks exchange at a step: its state, or the gradients of its gates.
 std::int64_t persistent_depth(const Network&, Pass);
 
-/// Bytes before the two buffers of the exchange: how many blocks have arrived.
-inline constexpr std::size_t kArrivedBytes = 256;
-std::size_t persistent_bytes(const Network&, std::int64_t samples, Pass);
+/// Bytes of what the blocks exchange at all steps; 0 where so many samples are not one launch.
+std::size_t persistent_bytes(const DeviceInfo&, const Network&, std::int64_t samples, std::int64_t steps, Pass);
 
 }  // namespace polymio::rnn

@@ -26,16 +26,24 @@ std::vector<KernelSpec> specs(const DeviceInfo& device, DataType type, Mode mode
   return {std::move(forward), std::move(backward)};
 }
 
-/// Parts of the workspace, aligned to 256 bytes: the products, fp32; forward h; c, or what is carried backward. Of one
-/// launch for all steps: its counter and buffers instead of h. Reused for each direction.
+/// Whether backward data multiplies by a transposed copy of the weights: measured on an H200, the matrix library is up
+/// to twice as fast by it in fp32, and not in 16 bits. Fewer steps do not make up for the copy.
+bool copies_weights(const Network& n, std::int64_t steps) { return n.type == DataType::kFloat && steps >= 4; }
+
+/// Parts of the workspace, aligned to 256 bytes: the products, fp32; forward h, backward transposed weights, instead of
+/// both what the blocks of one launch for all steps exchange; c, or what is carried backward. Reused for each
+/// direction.
 struct Workspace {
   std::size_t product, exchange, carried, multiplier, bytes;
-  Workspace(const Network& n, std::int64_t samples, Pass pass) {
+  Workspace(const DeviceInfo& d, const Network& n, std::int64_t samples, std::int64_t steps, Pass pass) {
     const auto round = [](std::size_t size) { return (size + 255) / 256 * 256; };
     const std::size_t state = round(static_cast<std::size_t>(4 * samples * n.hidden));
+    const bool backward = pass == Pass::kBackwardData;
+    const auto weights = static_cast<std::size_t>(n.gates() * n.hidden * n.hidden) * size_of(n.type);
+    const std::size_t other = backward ? (copies_weights(n, steps) ? round(weights) : 0) : state;
     product = 0;
-    exchange = pass == Pass::kBackwardData ? state : static_cast<std::size_t>(n.gates()) * state;
-    carried = exchange + std::max(state, round(persistent_bytes(n, samples, pass)));
+    exchange = backward ? state : static_cast<std::size_t>(n.gates()) * state;
+    carried = exchange + std::max(other, round(persistent_bytes(d, n, samples, steps, pass)));
     bytes = carried + state;
     multiplier = bytes;
   }
@@ -44,7 +52,10 @@ struct Workspace {
 class GpuSteps final : public Steps {
  public:
   GpuSteps(Stream& stream, const Network& network, const Schedule& schedule, bool bias_of_first, Pass pass)
-      : net_(network), schedule_(schedule), bias_of_first_(bias_of_first), space_(network, schedule.samples, pass) {
+      : net_(network),
+        schedule_(schedule),
+        bias_of_first_(bias_of_first),
+        space_(stream.info(), network, schedule.samples, schedule.steps, pass) {
     persistent_ = persistent(stream.info(), net_, schedule_, pass);
     if (persistent_) {
       kernels_ = build_kernels(stream, std::array{persistent_->spec(stream.info(), net_)});
@@ -63,9 +74,10 @@ class GpuSteps final : public Steps {
                          matrix(DataType::kFloat, rows, own, own, 1));
         return;
       }
-      products[rows] =
-          make_product(stream, matrix(net_.type, rows, own, all, 1), matrix(net_.type, own, hidden, hidden, 1),
-                       matrix(begins ? net_.type : DataType::kFloat, rows, hidden, hidden, 1));
+      products[rows] = make_product(
+          stream, matrix(net_.type, rows, own, all, 1),
+          copies_weights() ? matrix(net_.type, own, hidden, 1, own) : matrix(net_.type, own, hidden, hidden, 1),
+          matrix(begins ? net_.type : DataType::kFloat, rows, hidden, hidden, 1));
     };
     for (std::int64_t d = 0; d < net_.directions(); ++d)
       for (std::int64_t t = 0; t < schedule_.steps; ++t) {
@@ -84,7 +96,7 @@ class GpuSteps final : public Steps {
       if (persistent_) {
         begin_exchange(stream, hx, space + space_.exchange, Pass::kTraining);
         launch_cells(stream, persistent_->launch, f, d, 0, Buffer(space + space_.exchange),
-                     Buffer(space + space_.exchange + kArrivedBytes), walk(f.layer, d, Pass::kTraining));
+                     walk(f.layer, d, Pass::kTraining));
         continue;
       }
       begin_state(stream, hx, space + space_.exchange);
@@ -92,8 +104,8 @@ class GpuSteps final : public Steps {
         const std::int64_t t = schedule_.step(d, s), samples = schedule_.active[static_cast<std::size_t>(t)];
         products_.at(samples).run(stream, space + space_.exchange, at(f.w, weights), space + space_.product,
                                   space + space_.multiplier);
-        launch_cells(stream, shape_of(samples), f, d, t, Buffer(space + space_.product),
-                     Buffer(space + space_.exchange));
+        launch_cells(stream, shape_of(samples), f, d, t, Buffer(space + space_.exchange),
+                     Buffer(space + space_.product));
       }
     }
   }
@@ -104,14 +116,20 @@ class GpuSteps final : public Steps {
     for (std::int64_t d = 0; d < net_.directions(); ++d) {
       if (persistent_) {
         begin_exchange(stream, nullptr, space + space_.exchange, Pass::kBackwardData);
-        launch_gradients(stream, persistent_->launch, b, d, 0, Buffer(space + space_.exchange), Buffer(b.w),
-                         Buffer(space + space_.exchange + kArrivedBytes), walk(b.layer, d, Pass::kBackwardData));
+        launch_gradients(stream, persistent_->launch, b, d, 0, Buffer(b.w), Buffer(space + space_.exchange),
+                         walk(b.layer, d, Pass::kBackwardData));
         continue;
+      }
+      const char* w = at(b.w, recurrent_weights(b.layer, d));
+      if (copies_weights()) {
+        const std::int64_t lens[] = {h, own}, from[] = {1, h};
+        tensor_ops::transform(stream, 1, {make_tensor(net_.type, lens, from), w}, 0,
+                              {make_tensor(net_.type, lens, {}), space + space_.exchange});
+        w = space + space_.exchange;
       }
       for (std::int64_t s = schedule_.steps - 1; s >= 0; --s) {
         const std::int64_t t = schedule_.step(d, s), samples = schedule_.active[static_cast<std::size_t>(t)];
         launch_gradients(stream, shape_of(samples), b, d, t, Buffer(space + space_.product));
-        const void* const w = at(b.w, recurrent_weights(b.layer, d));
         const char* const gradient = at(static_cast<const void*>(b.recurrent_gradient),
                                         schedule_.row[static_cast<std::size_t>(t)] * all + d * own);
         const std::int64_t begun = schedule_.begun(d, t), rest = samples - begun;
@@ -135,21 +153,23 @@ class GpuSteps final : public Steps {
     return net_.matrix(layer, direction, net_.gates()).offset;
   }
 
+  bool copies_weights() const { return rnn::copies_weights(net_, schedule_.steps); }
+
   /// Backward the other way.
   Walk walk(std::int64_t layer, std::int64_t direction, Pass pass) const {
     const bool reversed = (direction != 0) != (pass == Pass::kBackwardData);
     return {recurrent_weights(layer, direction), static_cast<int>(schedule_.steps), reversed,
-            static_cast<int>(persistent_depth(net_, pass))};
+            static_cast<int>(persistent_depth(net_, pass)), static_cast<int>(persistent_->row_samples)};
   }
 
   Launch shape_of(std::int64_t samples) const {
     return launch_shape(kThreads, ceil_div(samples * net_.hidden, kThreads));
   }
 
-  /// The forward kernel from step t on. `second` is its second buffer, `more` are arguments after all others.
+  /// The forward kernel from step t on. `more` are arguments after all others.
   template <class... More>
   void launch_cells(Stream& stream, const Launch& shape, const LayerForward& f, std::int64_t d, std::int64_t t,
-                    Buffer second, Buffer h_state, const More&... more) const {
+                    Buffer h_state, const More&... more) const {
     const std::int64_t h = net_.hidden, all = net_.all_gates(), own = net_.gates() * h, state = schedule_.samples * h;
     const std::int64_t row = schedule_.row[static_cast<std::size_t>(t)], place = row * net_.width() + d * h;
     const std::int64_t x = f.same_for_all_gates ? row * h : row * all + d * own;
@@ -166,17 +186,17 @@ class GpuSteps final : public Steps {
     step.has_cy = f.cy != nullptr;
     step.keeps = f.gates != nullptr;
     const auto given = [&](const void* data) { return Buffer(data ? data : f.y); };  // not every driver accepts null
-    launch(stream, *kernels_[0], shape, step, Buffer(at(f.products, x)), second, Buffer(f.w), h_state,
+    launch(stream, *kernels_[0], shape, step, Buffer(at(f.products, x)), Buffer(f.w), h_state,
            given(at(f.cx, d * state)), Buffer(static_cast<char*>(f.workspace) + space_.carried), Buffer(at(f.y, place)),
            given(at(f.hy, d * state)), given(at(f.cy, d * state)), given(at(f.gates, row * all + d * own)),
            given(at(f.previous_h, place)), given(f.previous_c ? f.previous_c + place : nullptr),
            given(at(f.recurrent_n, place)), more...);
   }
 
-  /// The backward kernel from step t on. `second` is its second buffer, `more` are arguments after all others.
+  /// The backward kernel from step t on. `more` are arguments after all others.
   template <class... More>
   void launch_gradients(Stream& stream, const Launch& shape, const LayerBackward& b, std::int64_t d, std::int64_t t,
-                        Buffer second, const More&... more) const {
+                        const More&... more) const {
     const std::int64_t h = net_.hidden, state = schedule_.samples * h, all = net_.all_gates();
     const std::int64_t row = schedule_.row[static_cast<std::size_t>(t)];
     const std::int64_t gates = row * all + d * net_.gates() * h, place = row * net_.width() + d * h;
@@ -186,7 +206,7 @@ class GpuSteps final : public Steps {
     step.has_cy = b.dcx != nullptr;
     step.keeps = b.dhy != nullptr;
     const auto given = [&](const void* data) { return Buffer(data ? data : b.input_gradient); };
-    launch(stream, *kernels_[persistent_ ? 0 : 1], shape, step, Buffer(at(b.dy, place)), second,
+    launch(stream, *kernels_[persistent_ ? 0 : 1], shape, step, Buffer(at(b.dy, place)),
            Buffer(static_cast<char*>(b.workspace) + space_.carried), given(at(b.dhy, d * state)),
            given(at(b.dcy, d * state)), given(at(b.dhx, d * state)), given(at(b.dcx, d * state)),
            Buffer(at(b.gates, gates)), Buffer(at(b.previous_h, place)),
@@ -213,15 +233,18 @@ class GpuSteps final : public Steps {
     tensor_ops::transform(stream, 1, {state, hx}, 0, {state, h});
   }
 
-  /// The counter of arrivals and both buffers of a launch of all steps, zero but for hx.
-  void begin_exchange(Stream& stream, const void* hx, char* space, Pass pass) const {
-    const auto numbers = static_cast<std::int64_t>(persistent_bytes(net_, schedule_.samples, pass) / 4);
-    const double zero = 0;
-    tensor_ops::set(stream, {make_tensor(DataType::kFloat, {&numbers, 1}, {}), space}, &zero);
+  /// What the blocks exchange: the initial state, then nothing that any state is.
+  void begin_exchange(Stream& stream, const void* hx, char* exchange, Pass pass) const {
+    const std::int64_t depth = persistent_depth(net_, pass), numbers = schedule_.samples * depth;
+    const std::int64_t later[] = {schedule_.steps * size(numbers) / 4};
+    const std::uint32_t ones = ~0u;
+    tensor_ops::set(stream, {make_tensor(DataType::kFloat, later, {}), exchange + size(numbers)}, &ones);
+    if (pass == Pass::kBackwardData) return;
+    stream.clear(Buffer(exchange), static_cast<std::size_t>(size(numbers)));
     if (!hx) return;
-    const std::int64_t lens[] = {schedule_.samples, net_.hidden}, strides[] = {persistent_depth(net_, pass), 1};
+    const std::int64_t lens[] = {schedule_.samples, net_.hidden}, strides[] = {depth, 1};
     tensor_ops::transform(stream, 1, {make_tensor(net_.type, lens, {}), hx}, 0,
-                          {make_tensor(net_.type, lens, strides), space + kArrivedBytes});
+                          {make_tensor(net_.type, lens, strides), exchange});
   }
 
   const Network net_;
@@ -240,8 +263,9 @@ std::unique_ptr<const Steps> make_gpu_steps(Stream& stream, const Network& netwo
   return std::make_unique<GpuSteps>(stream, network, schedule, bias_of_first, pass);
 }
 
-std::size_t gpu_steps_workspace(const DeviceInfo& device, const Network& network, std::int64_t samples, Pass pass) {
-  return Workspace(network, samples, pass).bytes + multiplier_bytes(device);
+std::size_t gpu_steps_workspace(const DeviceInfo& device, const Network& network, std::int64_t samples,
+                                std::int64_t steps, Pass pass) {
+  return Workspace(device, network, samples, steps, pass).bytes + multiplier_bytes(device);
 }
 
 std::vector<KernelSpec> programs(const DeviceInfo& device, DataType type) {
