@@ -10,7 +10,7 @@
 namespace polymio::batch_norm {
 
 using Maker = SolverMaker<Direction>;
-Maker cpu_rows, gpu_passes;
+Maker cpu_rows, gpu_passes, gpu_channels;
 
 namespace {
 
@@ -26,6 +26,8 @@ constexpr Registration<Direction> kRows[] = {
     {info(2004, "BnormGpuTrain", kGpus), Direction::kTraining, gpu_passes},
     {info(2005, "BnormGpuInfer", kGpus, false), Direction::kInference, gpu_passes},
     {info(2006, "BnormGpuBwd", kGpus), Direction::kBackward, gpu_passes},
+    {info(2007, "BnormGpuChannelsTrain", kGpus, false), Direction::kTraining, gpu_channels},
+    {info(2008, "BnormGpuChannelsBwd", kGpus, false), Direction::kBackward, gpu_channels},
 };
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace polymio::pooling {
 
 using Maker = SolverMaker<Direction>;
-Maker cpu_window, cpu_scatter, cpu_reference, gpu_window;
+Maker cpu_window, cpu_scatter, cpu_reference, gpu_window, gpu_scatter;
 
 namespace {
 
@@ -32,6 +32,7 @@ constexpr Registration<Direction> kRows[] = {
     {info(3004, "PoolCpuReferenceBwd", kCpu, true), Direction::kBackward, cpu_reference},
     {info(3005, "PoolGpuWindowFwd", kGpus), Direction::kForward, gpu_window},
     {info(3006, "PoolGpuWindowBwd", kGpus), Direction::kBackward, gpu_window},
+    {info(3008, "PoolGpuScatterBwd", kGpus), Direction::kBackward, gpu_scatter},
 };
 
 /// Calls body(d, h, w) for all places in three ranges.

@@ -1,5 +1,5 @@
 // BnormGpu: moments and sums by columns in two stages, the coefficients of each mean in one thread, then a pass over
-// the result. Coefficients and partial sums are in the workspace.
+// the result. Coefficients and partial sums are in the workspace. Inference is one launch where memory has vectors.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
@@ -12,6 +12,7 @@
 #include "base/math.h"
 #include "base/process_mutex.h"
 #include "core/kernel_builder.h"
+#include "kernels/gpu/portable/bnorm_channel_shape.h"
 #include "primitives/batch_norm/solvers.h"
 #include "primitives/common/gpu/skeletons.h"
 
@@ -300,6 +301,86 @@ class Passes {
   StreamMemory memory_;
 };
 
+/// The launch of inference.cl: vectors of an image (of a pixel, if neighbours are channels), and the images.
+struct InferenceRuns {
+  explicit InferenceRuns(const Problem& p) : loops(loops_of(p)) {
+    const Loop &kept = loops.kept, &reduced = loops.reduced;
+    const auto outer = [&](std::size_t o) { return reduced.rank == 2 ? reduced.dims[0].strides[o] : std::int64_t{0}; };
+    const auto all = [&](const auto& condition) { return condition(kOut) && condition(kX); };
+    if (kept.rank != 1 || p.direction != Direction::kInference) return;
+    vector = kernels::vector_of(size_of(p.x.type), size_of(p.out.type));
+    const auto fits = [&](std::int64_t n) { return n % vector == 0; };
+    const std::int64_t channels = kept.count();
+    is_across = reduced.rank == 1 && all([&](std::size_t o) { return kept.inner().strides[o] == 1; });
+    const bool is_along = reduced.rank <= 2 && all([&](std::size_t o) { return reduced.inner().strides[o] == 1; });
+    const auto divides = [&](std::size_t o) {
+      return fits(kept.base[o]) && fits(is_across ? reduced.inner().strides[o] : kept.inner().strides[o]) &&
+             fits(is_across ? 0 : outer(o));
+    };
+    is_possible = (is_across || is_along) && fits(is_across ? channels : reduced.inner().size) && all(divides);
+    if (!is_possible) return;
+    images = is_across ? reduced.inner().size : reduced.rank == 2 ? reduced.dims[0].size : 1;
+    const std::int64_t per_channel = (is_across ? channels : reduced.inner().size) / vector;
+    units = is_across ? per_channel : per_channel * channels;
+    is_possible = units * images <= std::int64_t{1} << 30;
+    shape.per_channel = kernels::make_divider(per_channel);
+    shape.per_image = kernels::make_divider(units);
+    std::size_t n = 0;
+    for (const std::size_t o : {kX, kX, kOut, kParameter})
+      shape.at[n++] = {kept.base[o], kept.inner().strides[o], is_across ? reduced.inner().strides[o] : outer(o)};
+  }
+
+  common::RowLoops loops;
+  bool is_possible = false, is_across = false;
+  int vector = 1;
+  std::int64_t units = 1, images = 1;  // units of an image
+  kernels::ChannelShape shape{};
+};
+
+std::vector<KernelSpec> inference_kernels(const DeviceInfo& d, const Problem& p, bool is_across) {
+  std::vector<std::string> options = {fmt::format("-DIN={}", polymio::name_of(p.x.type)),
+                                      fmt::format("-DOUT={}", polymio::name_of(p.out.type)),
+                                      fmt::format("-DNUM={}", is_double(p) ? "double" : "float"),
+                                      fmt::format("-DSCALES={}", polymio::name_of(p.scale_type)),
+                                      fmt::format("-DBIASES={}", polymio::name_of(p.bias_type)),
+                                      fmt::format("-DMOMENTS={}", polymio::name_of(p.moment_type)),
+                                      fmt::format("-DACROSS={}", is_across ? 1 : 0)};
+  if (d.gpu.fp64) options.emplace_back("-DFP64");
+  return {{"primitives/batch_norm/gpu/inference.cl", "inference", options}};
+}
+
+/// Formula of inference.cl.
+template <class Real>
+struct InferenceFormula {
+  Real epsilon, low, high, blend, keep;
+  int inverse, has_bias, vectors;
+};
+
+/// A thread has several vectors where these fill the device, sooner where each needs the coefficients of many channels.
+template <class Real>
+void infer(Stream& stream, const Kernel& kernel, const Problem& p, const InferenceRuns& r, const Problem::Args& a) {
+  constexpr std::int64_t kMostPerThread = 8;
+  const std::int64_t filling = (r.is_across ? 512 : 2048) * std::max(stream.info().units, 1);
+  const std::int64_t each = std::clamp<std::int64_t>(r.units * r.images / filling, 1, kMostPerThread);
+  const std::int64_t step = ceil_div(r.images, each);
+  const Range range = range_of(p.activation, a.activation);
+  const auto is_aligned = [&](const void* data, DataType type) {
+    const auto bytes = std::min<std::size_t>(static_cast<std::size_t>(r.vector) * size_of(type), 16);
+    return reinterpret_cast<std::uintptr_t>(data) % bytes == 0;
+  };
+  kernels::ChannelShape shape = r.shape;
+  shape.aligned = is_aligned(a.x, p.x.type) && is_aligned(a.out, p.out.type);
+  const auto real = [](double v) { return static_cast<Real>(v); };
+  const bool vectors = r.shape.at[3].channel == 1 && r.shape.at[3].first % r.vector == 0 &&
+                       is_aligned(a.scale, p.scale_type) && (!a.bias || is_aligned(a.bias, p.bias_type)) &&
+                       is_aligned(a.mean, p.moment_type) && is_aligned(a.variance, p.moment_type);
+  const InferenceFormula<Real> f{real(a.epsilon), real(range.low), real(range.high),  real(a.blend),
+                                 real(a.keep),    a.inverse,       a.bias != nullptr, vectors};
+  launch(stream, kernel, launch_shape(256, ceil_div(r.units * step, std::int64_t{256})), shape,
+         static_cast<int>(r.images), static_cast<int>(step), Buffer(a.x), Buffer(a.out), Buffer(a.scale),
+         Buffer(a.bias ? a.bias : a.scale), Buffer(a.mean), Buffer(a.variance), f);
+}
+
 class GpuPasses final : public GpuSolver<Problem> {
  public:
   GpuPasses(const SolverInfo& info, Direction d) : GpuSolver(info), direction_(d) {}
@@ -317,12 +398,16 @@ class GpuPasses final : public GpuSolver<Problem> {
     return 5 * kLaunchUs + 2 * p.work() / std::max(d.bandwidth_gbs, 1.0) * 1e-3;
   }
   std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
-    return kernels_of(d, p);
+    return programs(d, p);
   }
   Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint&, const Kernels& built) const override {
     const auto invoker = [](auto passes) {
       return [passes](Stream& stream, const Args& args) { passes->run(stream, args); };
     };
+    if (const InferenceRuns runs(p); runs.is_possible)
+      return [p, runs, kernel = built[0]](Stream& stream, const Args& a) {
+        is_double(p) ? infer<double>(stream, *kernel, p, runs, a) : infer<float>(stream, *kernel, p, runs, a);
+      };
     if (is_double(p)) return invoker(std::make_shared<Passes<double>>(d, p, built));
     return invoker(std::make_shared<Passes<float>>(d, p, built));
   }
@@ -334,7 +419,9 @@ class GpuPasses final : public GpuSolver<Problem> {
 }  // namespace
 
 std::vector<KernelSpec> programs(const DeviceInfo& d, const Problem& p) {
-  return d.kind == DeviceKind::kCpu ? std::vector<KernelSpec>() : kernels_of(d, p);
+  if (d.kind == DeviceKind::kCpu) return {};
+  const InferenceRuns runs(p);
+  return runs.is_possible ? inference_kernels(d, p, runs.is_across) : kernels_of(d, p);
 }
 
 std::unique_ptr<const SolverBase> gpu_passes(const SolverInfo& info, Direction d) {

@@ -67,16 +67,30 @@ class GpuWindow final : public GpuSolver<Problem> {
     return {};
   }
 
+  TuneSpace tune_space(const DeviceInfo&, const Problem& p) const override {
+    if (!p.forward()) return {};
+    return {{"run", {kernels::kWindowRun, 1}}};
+  }
+  // Windows of several planes: neighbouring threads that have neighbouring windows access fewer cache lines at a time.
+  TunePoint default_point(const DeviceInfo&, const Problem& p) const override {
+    if (!p.forward()) return {};
+    return {Geometry(p).dims[0].length > 1 ? 1 : kernels::kWindowRun};
+  }
+
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
     constexpr double kLaunchUs = 3;
-    return kLaunchUs + p.work() / std::max(d.bandwidth_gbs, 1.0) * 1e-3;
+    double reads = 1;  // of a window by the elements that gather it
+    if (!p.forward())
+      for (const kernels::WindowDim& k : Geometry(p).dims)
+        reads *= std::max(1.0, static_cast<double>(k.length) / static_cast<double>(k.stride));
+    return kLaunchUs + reads * p.work() / std::max(d.bandwidth_gbs, 1.0) * 1e-3;
   }
 
   std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
     return kernels_of(d, p.x.type, p.mode, p.direction);
   }
 
-  Invoker assemble(const DeviceInfo&, const Problem& p, const TunePoint&, const Kernels& built) const override {
+  Invoker assemble(const DeviceInfo&, const Problem& p, const TunePoint& t, const Kernels& built) const override {
     const std::size_t size = polymio::size_of(p.x.type);
     WindowResults results{p.x.lens[0], p.x.lens[1], {}, !p.forward(), kernels::vector_of(size, size)};
     const Geometry g(p);
@@ -94,7 +108,8 @@ class GpuWindow final : public GpuSolver<Problem> {
       operands.push_back(operand_of(g.x, size));
       operands[3].is_accessed_singly = true;
     }
-    return [p, built, results, operands](Stream& stream, const Args& a) {
+    const bool single = p.forward() && t[0] == 1;
+    return [p, built, results, operands, single](Stream& stream, const Args& a) {
       std::array<WindowOperand, 4> all{};
       std::ranges::copy(operands, all.begin());
       all[0].data = p.forward() ? a.x : a.dy;
@@ -102,7 +117,8 @@ class GpuWindow final : public GpuSolver<Problem> {
       all[2].data = p.index == Index::kNone ? nullptr : a.index;
       all[3].data = p.searches_x() ? a.x : nullptr;
       const std::span used(all.data(), operands.size());
-      const auto plan = plan_window(stream.info(), results, used);
+      gpu_skeletons::WindowPlan plan = plan_window(stream.info(), results, used);
+      if (single && plan.entry == gpu_skeletons::WindowEntry::kRuns) plan.entry = gpu_skeletons::WindowEntry::kElements;
       const auto launch = [&]<class Real>(Real) {
         const Formula<Real> formula{static_cast<Real>(a.scale),         static_cast<Real>(a.keep),
                                     static_cast<Real>(least(p.x.type)), p.mode == Mode::kAverageInclusive,

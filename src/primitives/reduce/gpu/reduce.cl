@@ -138,7 +138,8 @@ INLINE void finish(const Formula* f, GLOBAL u8* const* out, const i64* at, Accum
 #endif
   if (OPERATION == OP_min) v = -v;
   if (OPERATION == OP_norm2) v = ROOT(v);
-  v = f->alpha * (v / f->count);
+  if (f->count != 1) v /= f->count;
+  v *= f->alpha;
   if (f->beta != 0) v += f->beta * REAL_OF(OUT_TYPE, load_bits(out[c], SIZE_OF(OUT_TYPE), at[c]));
   store_bits(out[c], SIZE_OF(OUT_TYPE), at[c], BITS_OF_REAL(OUT_TYPE, v));
 }
