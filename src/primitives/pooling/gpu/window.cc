@@ -71,10 +71,12 @@ class GpuWindow final : public GpuSolver<Problem> {
     if (!p.forward()) return {};
     return {{"run", {kernels::kWindowRun, 1}}};
   }
-  // Windows of several planes: neighbouring threads that have neighbouring windows access fewer cache lines at a time.
+  // Windows of several planes: neighbouring threads that have neighbouring windows access fewer cache lines at a time,
+  // which 16-bit elements need less.
   TunePoint default_point(const DeviceInfo&, const Problem& p) const override {
     if (!p.forward()) return {};
-    return {Geometry(p).dims[0].length > 1 ? 1 : kernels::kWindowRun};
+    const bool single = Geometry(p).dims[0].length > 1 && polymio::size_of(p.x.type) >= 4;
+    return {single ? 1 : kernels::kWindowRun};
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
