@@ -40,7 +40,7 @@ constexpr double kHalfBox = 1.4;                       // tiles apart that use h
 constexpr double kPartialBox = 2;                      // more time for boxes of which some channels do not exist
 constexpr double kOrder = 1.03, kOrderStrided = 0.98;  // channels innermost
 constexpr double kSlices = 1.08;                       // tiles with halo of several slices
-constexpr double kHaloFlop = 8192 / 1.92, kHaloStore = 0.0075, kTf32HaloStore = 0.08, kHaloL2Bytes = 50;
+constexpr double kHaloFlop = 8192 / 1.92, kHaloStore = 0.0075, kTf32HaloStore = 0.036, kHaloL2Bytes = 50;
 }  // namespace product
 
 double product_ghz(const Problem& p) {
