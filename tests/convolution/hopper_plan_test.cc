@@ -258,6 +258,19 @@ TEST_F(HopperPlan, Tf32TilesWithHalo) {
   }
 }
 
+// Four rows of a filter, whose consumers have fewer registers.
+TEST_F(HopperPlan, WeightsOfFourRows) {
+  for (const DataType type : {DataType::kHalf, DataType::kFloat})
+    for (const Shape& s : {Shape{.x = {3, 64, 11, 29}, .w = {64, 64, 4, 1}, .pad = {1, 0}},
+                           Shape{.x = {2, 72, 11, 9}, .w = {80, 72, 4, 1}, .pad = {1, 0}}}) {
+      Layer layer(kWeights, s, {.alpha = 2, .beta = 1, .type = type});
+      for (const int units : {1, 5}) {
+        layer.set_units(units);
+        layer.check(cuda::hopper_halo_point(kWeights));
+      }
+    }
+}
+
 // int8 forward: tails of steps and tiles, clusters, one to three dimensions, results as they are, scaled and saturated.
 TEST_F(HopperPlan, Int8) {
   const Shape tails{.x = {2, 144, 9, 10}, .w = {276, 144, 2, 3}, .pad = {1, 1}};

@@ -353,6 +353,8 @@ Programs programs() {
   add_weights<sm90::Float16<Tf32>, 2, 4>(all);
   add_halos_of_weights<Tf32, 3, 3, 32, 88, 96>(all);
   add_halos_of_weights<Tf32, 2, 3, 48>(all);
+  add_halos_of_weights<Half, 4, 1, 96, 160>(all);
+  add_halos_of_weights<Tf32, 4, 1, 96, 104>(all);
   add_long_filters<Half, 4, 2>(all);
   add_long_filters<Half, 4, 1>(all);
   add_long_filters<Half, 2, 1>(all);

@@ -196,10 +196,10 @@ struct ConvHaloWeights {
     }
     __syncthreads();
     if (warpgroup == 0) {
-      give_registers<kTapsH == 3 ? 32 : 40>();
+      give_registers<kTapsH == 4 ? 24 : kTapsH == 3 ? 32 : 40>();
       if (threadIdx.x < 32 && elected()) produce(a);
     } else {
-      take_registers<kTapsH == 3 ? 160 : 232>();
+      take_registers<kTapsH == 4 ? 112 : kTapsH == 3 ? 160 : 232>();
       consume(a, warpgroup - 1);
     }
   }

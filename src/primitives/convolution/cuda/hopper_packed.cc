@@ -19,7 +19,7 @@ using cuda::HopperOperand;
 using cuda::HopperPacking;
 using cuda::HopperSlices;
 
-constexpr std::int64_t kThreads = 256, kPerThread = 8, kTile = 64;  // as in fold.cl
+constexpr std::int64_t kThreads = 256, kPerThread = 8, kTile = 64, kMostOwn = 4;  // as in fold.cl, fold_planes.cl
 
 /// Elements of a plane per access; 0: planes are contiguous, 16 bytes per access.
 std::int64_t vector_of(const HopperOperand& o, std::int64_t bytes) {
@@ -28,6 +28,25 @@ std::int64_t vector_of(const HopperOperand& o, std::int64_t bytes) {
   if (s.columns <= kTile && s.channel == s.columns && std::int64_t{s.channels} * s.columns % vector == 0) return 0;
   while (o.unit % vector != 0) vector /= 2;
   return vector;
+}
+
+/// The copy in units of 16 bytes where channels are whole units of both tensors; else as it is.
+struct Units {
+  kernels::FoldShape shape;
+  std::int64_t bytes;  // of an element of the shape
+};
+Units units_of(const HopperOperand& o, std::int64_t bytes) {
+  kernels::FoldShape s = o.shape;
+  const int unit = static_cast<int>(16 / bytes);
+  const auto is_whole = [unit](auto elements) { return elements % unit == 0; };
+  if (s.channel != 1 || !is_whole(s.channels) || !is_whole(s.fold_c) || !is_whole(s.column) || !is_whole(s.row) ||
+      !is_whole(s.image))
+    return {s, bytes};
+  for (int* const elements : {&s.channels, &s.fold_c, &s.column, &s.row, &s.depth, &s.folded_row, &s.folded_column})
+    *elements /= unit;
+  s.image /= unit;
+  s.folded_image /= unit;
+  return {s, 16};
 }
 
 /// Launches of the copies of one problem; `built`: one kernel per copied operand, x, w, y.
@@ -41,13 +60,7 @@ class Copies {
     std::vector<KernelSpec> specs;
     for (const HopperOperand* o : {&plan_.x, &plan_.w, &plan_.y}) {
       if (!o->copied) continue;
-      const char* const entry = is_flipped(*o) ? "fold_weights"
-                                : o->output    ? (o->planes ? "pixels_to_planes" : "unfold")
-                                               : (o->planes ? "planes_to_pixels" : "fold");
-      specs.push_back(
-          {"primitives/convolution/cuda/fold.cl",
-           entry,
-           {fmt::format("-DVECTOR={}", o->planes ? vector_of(*o, bytes()) : 1), fmt::format("-DBYTES={}", bytes())}});
+      specs.push_back(o->planes || is_flipped(*o) ? planes_spec(*o) : fold_spec(*o));
     }
     return specs;
   }
@@ -78,6 +91,23 @@ class Copies {
 
   bool is_flipped(const HopperOperand& o) const { return &o == &plan_.w && plan_.swapped; }
 
+  KernelSpec planes_spec(const HopperOperand& o) const {
+    const char* const entry = is_flipped(o) ? "fold_weights" : o.output ? "pixels_to_planes" : "planes_to_pixels";
+    return {"primitives/convolution/cuda/fold_planes.cl",
+            entry,
+            {fmt::format("-DVECTOR={}", o.planes ? vector_of(o, bytes()) : 1), fmt::format("-DBYTES={}", bytes())}};
+  }
+
+  KernelSpec fold_spec(const HopperOperand& o) const {
+    const auto [s, size] = units_of(o, bytes());
+    return {"primitives/convolution/cuda/fold.cl",
+            o.output ? "unfold" : "fold",
+            {fmt::format("-DBYTES={}", size), fmt::format("-DCHANNELS={}", s.channels),
+             fmt::format("-DFOLD_C={}", s.fold_c), fmt::format("-DFOLD_H={}", s.fold_h),
+             fmt::format("-DFOLD_W={}", s.fold_w), fmt::format("-DDEPTH={}", s.depth),
+             fmt::format("-DCHANNELS_LAST={}", s.channel == 1 ? 1 : 0)}};
+  }
+
   static char* copies(const Problem::Args& a) {
     return reinterpret_cast<char*>(
         round_up(reinterpret_cast<std::intptr_t>(a.workspace), std::intptr_t{HopperPacking::kAlignment}));
@@ -100,18 +130,21 @@ class Copies {
         launch(stream, kernel, launch_shape(kThreads, ceil_div(elements, kThreads)), tensor, copy, s);
       } else {
         launch(stream, kernel, launch_shape(kThreads, blocks_of(o)), outputs ? copy : tensor, outputs ? tensor : copy,
-               o.shape);
+               o.planes ? o.shape : units_of(o, bytes()).shape);
       }
     }
   }
 
   std::int64_t blocks_of(const HopperOperand& o) const {
-    const auto& s = o.shape;
-    const std::int64_t rows = std::int64_t{s.images} * s.rows, columns = s.columns, depth = s.depth;
-    if (o.planes) return rows * ceil_div(columns, kTile) * ceil_div(depth, kTile);
-    if (!o.output) return rows * ceil_div(columns * (depth * bytes() / 16), kThreads);
-    return std::int64_t{s.tensor_images} * s.height *
-           ceil_div(std::int64_t{s.channels} * s.width, kThreads * kPerThread);
+    if (o.planes)
+      return std::int64_t{o.shape.images} * o.shape.rows * ceil_div(std::int64_t{o.shape.columns}, kTile) *
+             ceil_div(std::int64_t{o.shape.depth}, kTile);
+    const auto [s, size] = units_of(o, bytes());
+    if (o.output)
+      return std::int64_t{s.tensor_images} * s.height *
+             ceil_div(std::int64_t{s.channels} * s.width, kThreads * kPerThread);
+    const std::int64_t units = s.depth * size / 16, pieces = units <= kMostOwn ? 1 : units;
+    return std::int64_t{s.images} * s.rows * ceil_div(s.columns * pieces, kThreads);
   }
 
   HopperPacking plan_;

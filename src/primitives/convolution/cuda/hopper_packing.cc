@@ -115,43 +115,81 @@ struct SourceFold {
   std::int64_t pixel() const { return rows * channels; }
 };
 
-/// The fold with whole 16 bytes between pixels, if it needs fewer steps than the taps of the filter.
+/// What the products of a tap of so many channels cost: as whole steps (im2col loads), and as half ones (with halo).
+std::int64_t cost_of(std::int64_t channels, std::int64_t depth) {
+  return 2 * ceil_div(channels, depth) + ceil_div(channels, depth / 2);
+}
+
+std::int64_t cost_of(const Problem& p, const SourceFold& f) {
+  return ceil_div(axis(p, 1).filter, f.rows) * ceil_div(axis(p, 0).filter, f.taps) *
+         cost_of(f.taps * f.pixel(), depth_of(p.x));
+}
+
+/// The fold that joins so many rows, with whole 16 bytes between pixels.
+std::optional<SourceFold> fold_of_rows(const Problem& p, std::int64_t rows) {
+  constexpr std::int64_t kMostChannels = 64;  // of a pixel of the copy
+  const Axis w = axis(p, 0);
+  const std::int64_t unit = unit_of(p.x);
+  SourceFold f;
+  f.rows = rows;
+  f.channels = p.c();
+  while (f.pixel() * w.stride % unit != 0) ++f.channels;
+  const std::int64_t pixel = f.pixel(), whole = unit / std::gcd(unit, pixel);
+  const std::int64_t most = kMostChannels / pixel, step = std::lcm(whole, w.stride);
+  f.joins_taps = true;
+  if (round_up(w.filter, whole) <= most) {
+    f.taps = round_up(w.filter, whole);
+  } else if (step <= most) {
+    f.taps = round_up(ceil_div(w.filter, ceil_div(w.filter, most / step * step)), step);
+  } else {
+    f.joins_taps = false;
+    while (f.pixel() % unit != 0) ++f.channels;
+    if (f.pixel() > kMostChannels) return {};
+  }
+  return f;
+}
+
+/// The fold that costs least, if it is less than without.
 std::optional<SourceFold> source_fold(const Problem& p) {
   const Axis h = axis(p, 1), w = axis(p, 0);
   if (p.spatial() > 2 || !has_few_channels(p) || w.dilation != 1) return {};
-  const std::int64_t unit = unit_of(p.x), depth = depth_of(p.x);
-  for (const bool joins_rows : {true, false}) {
-    SourceFold f;
-    if (joins_rows && (h.stride == 1 || h.filter == 1 || h.dilation != 1)) continue;
-    if (joins_rows) f.rows = h.stride;
-    f.channels = p.c();
-    while (f.pixel() * w.stride % unit != 0) ++f.channels;
-    const std::int64_t pixel = f.pixel(), whole = unit / std::gcd(unit, pixel);
-    const std::int64_t most = depth / pixel, step = std::lcm(whole, w.stride);
-    f.joins_taps = true;
-    if (round_up(w.filter, whole) <= most)
-      f.taps = round_up(w.filter, whole);
-    else if (step <= most)
-      f.taps = round_up(ceil_div(w.filter, ceil_div(w.filter, most / step * step)), step);
-    else
-      f.joins_taps = false;
-    if (!f.joins_taps) {
-      while (f.pixel() % unit != 0) ++f.channels;
-      if (f.pixel() > depth) continue;
-    }
-    if (ceil_div(h.filter, f.rows) * ceil_div(w.filter, f.taps) < h.filter * w.filter) return f;
+  std::int64_t least = h.filter * w.filter * cost_of(p.c(), depth_of(p.x));
+  std::optional<SourceFold> best;
+  for (std::int64_t rows = h.stride; rows >= 1; --rows) {
+    if (h.stride % rows != 0 || (rows > 1 && (h.filter == 1 || h.dilation != 1))) continue;
+    const auto f = fold_of_rows(p, rows);
+    if (!f || cost_of(p, *f) >= least) continue;
+    least = cost_of(p, *f);
+    best = f;
   }
-  return {};
+  return best;
 }
 
-/// x and w of forward and backward weights with a fold.
-void fold_source(HopperPacking& plan, const Problem& p, const SourceFold& f) {
+/// Whether the fold joins whole pixels of a row of x that all exist, so that it needs no copy but that of its layout.
+bool joins_existing(const Problem& p, const SourceFold& f) {
+  const Axis w = axis(p, 0);
+  return f.rows == 1 && f.joins_taps && f.channels == p.c() && w.pad == 0 &&
+         (w.out - 1) * w.stride + round_up(w.filter, f.taps) <= w.in;
+}
+
+/// Whether pixels of a row follow each other, and rows begin at multiples of 16 bytes.
+bool has_aligned_rows(const TensorDesc& t) {
+  const auto strides = meaningful_strides(t);
+  if (strides[1] != 1 || strides[static_cast<std::size_t>(t.rank - 1)] != t.lens[1]) return false;
+  return strides[0] % unit_of(t) == 0 && (t.rank == 3 || strides[2] % unit_of(t) == 0);
+}
+
+/// What the folded x is read from.
+struct SourceRows {
+  std::int64_t image, row, height, width;  // strides; of single pixels
+};
+
+SourceRows copied_rows(HopperPacking& plan, const Problem& p, const SourceFold& f) {
   const Axis h = axis(p, 1), w = axis(p, 0);
-  const std::int64_t unit = unit_of(p.x), pixel = f.pixel(), parts = ceil_div(w.filter, f.taps),
-                     filter_rows = ceil_div(h.filter, f.rows);
-  const std::int64_t step_h = h.stride / f.rows, whole = unit / std::gcd(unit, pixel);
+  const std::int64_t pixel = f.pixel(), whole = unit_of(p.x) / std::gcd(unit_of(p.x), pixel);
+  const std::int64_t filter_rows = ceil_div(h.filter, f.rows), step_h = h.stride / f.rows;
   const std::int64_t rows = (h.out - 1) * step_h + (filter_rows - 1) * h.dilation + 1;
-  const std::int64_t columns = round_up((w.out - 1) * w.stride + parts * f.taps, whole);
+  const std::int64_t columns = round_up((w.out - 1) * w.stride + round_up(w.filter, f.taps), whole);
   set_tensor(plan.x, p.x, false);
   set_folded(plan.x, p.x.type, p.n(), rows, columns / whole, whole * pixel);
   kernels::FoldShape& x = plan.x.shape;
@@ -160,6 +198,26 @@ void fold_source(HopperPacking& plan, const Problem& p, const SourceFold& f) {
   x.fold_c = narrow(f.channels);
   x.pad_h = narrow(h.pad);
   x.pad_w = narrow(w.pad);
+  return {rows * columns * pixel, columns * pixel, rows, columns};
+}
+
+SourceRows existing_rows(HopperPacking& plan, const Problem& p) {
+  TensorDesc source = p.x;
+  if (!has_aligned_rows(p.x)) {
+    source = channels_last(p.x, p.n(), p.c());
+    plan.x = whole_copy(p.x, p.n(), p.c());
+  }
+  const auto strides = meaningful_strides(source);
+  const Axis h = axis(p, 1), w = axis(p, 0);
+  return {strides[0], p.spatial() == 2 ? strides[2] : 0, h.in, w.in};
+}
+
+/// x and w of forward and backward weights with a fold.
+void fold_source(HopperPacking& plan, const Problem& p, const SourceFold& f) {
+  const Axis h = axis(p, 1), w = axis(p, 0);
+  const std::int64_t pixel = f.pixel(), parts = ceil_div(w.filter, f.taps), filter_rows = ceil_div(h.filter, f.rows);
+  const bool exists = joins_existing(p, f) && (has_aligned_rows(p.x) || p.c() % unit_of(p.x) == 0);
+  const SourceRows source = exists ? existing_rows(plan, p) : copied_rows(plan, p, f);
 
   const std::int64_t depth = f.taps * pixel, outputs = plan.inner.y.lens[1];
   set_tensor(plan.w, p.w, false);
@@ -170,13 +228,13 @@ void fold_source(HopperPacking& plan, const Problem& p, const SourceFold& f) {
   k.fold_c = narrow(f.channels);
 
   // Pixels of the inner x overlap if it joins taps: the next one begins a stride later.
-  const std::int64_t step = f.joins_taps ? w.stride * pixel : pixel, row = columns * pixel;
+  const std::int64_t step = f.joins_taps ? w.stride * pixel : pixel;
   const std::int64_t dilation = f.joins_taps && parts > 1 ? f.taps / w.stride : 1;
-  const std::int64_t width = f.joins_taps ? w.out + (parts - 1) * dilation : columns;
+  const std::int64_t width = f.joins_taps ? w.out + (parts - 1) * dilation : source.width;
   const bool plane = p.spatial() == 2;
   plan.overlaps = step < depth;
-  plan.inner.x = plane ? tensor(p.x.type, {p.n(), depth, rows, width}, {rows * row, 1, row, step})
-                       : tensor(p.x.type, {p.n(), depth, width}, {row, 1, step});
+  plan.inner.x = plane ? tensor(p.x.type, {p.n(), depth, source.height, width}, {source.image, 1, source.row, step})
+                       : tensor(p.x.type, {p.n(), depth, width}, {source.image, 1, step});
   TensorDesc filter = p.w;
   if (plane) filter.lens[2] = filter_rows;
   filter.lens[static_cast<std::size_t>(filter.rank - 1)] = parts;
@@ -184,7 +242,8 @@ void fold_source(HopperPacking& plan, const Problem& p, const SourceFold& f) {
   Geometry& g = plan.inner.geometry;
   g.pad = {};
   const auto at = static_cast<std::size_t>(p.spatial() - 1);
-  if (plane) g.stride[0] = step_h;
+  if (plane) g.stride[0] = h.stride / f.rows;
+  if (plane && exists) g.pad[0] = h.pad;
   g.stride[at] = f.joins_taps ? 1 : w.stride;
   g.dilation[at] = dilation;
 }

@@ -525,8 +525,9 @@ HopperHalo hopper_halo(const Problem& p) {
 
 HopperHaloWeights hopper_halo_weights(const DeviceInfo& d, const Problem& p) {
   HopperHaloWeights plan;
-  constexpr std::int64_t kMaxTaps = 3;
-  if (p.spatial() != 2 || !has_unit_strides(p) || p.filter(0) > kMaxTaps || p.filter(1) > kMaxTaps) return plan;
+  constexpr std::int64_t kMaxTaps = 3, kMaxRows = 4;  // of a filter; more rows leave registers for one column only
+  if (p.spatial() != 2 || !has_unit_strides(p) || p.filter(1) > kMaxTaps) return plan;
+  if (p.filter(0) > (p.filter(1) == 1 ? kMaxRows : kMaxTaps)) return plan;
   const PhaseAxes phase = phases_of(p).front();
   const std::int64_t reach_w = reach(phase[0]), reach_h = reach(phase[1]);
   const std::int64_t boxes = size_in_bytes(p.x.type) / 2;  // of 64 channels

@@ -99,7 +99,7 @@ struct HopperHalo {
 };
 HopperHalo hopper_halo(const Problem&);
 
-/// Backward weights with unit strides and a filter of at most 3x3 from tiles with their halo.
+/// Backward weights with unit strides and a filter of at most 3x3, or 4x1, from tiles with their halo.
 struct HopperHaloWeights {
   static constexpr int kStages = 3;
   int pixels = 0;  // of a tile; 0: no tile fits
