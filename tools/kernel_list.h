@@ -97,6 +97,30 @@ inline std::vector<KernelSpec> listed_programs(const DeviceInfo& device) {
     p.direction = batch_norm::Direction::kBackward;
     add(batch_norm::programs(device, p));
   }
+  const auto add_all = [&](const SolverList& solvers, const ProblemBase& p) {
+    for (const SolverBase* s : solvers)
+      if (s->is_applicable(device, p)) add(s->kernel_specs(device, p, s->default_point(device, p)));
+  };
+  for (const DataType type : {DataType::kFloat, DataType::kDouble}) {
+    const TensorDesc x = make_tensor(type, std::array<std::int64_t, 4>{2, 8, 4, 4}, {});
+    const TensorDesc y = make_tensor(type, std::array<std::int64_t, 4>{2, 8, 2, 2}, {});
+    batch_norm::Problem norm;
+    norm.x = norm.out = x;
+    norm.parameters = batch_norm::parameters_of(x, norm.mode);
+    for (const auto d :
+         {batch_norm::Direction::kTraining, batch_norm::Direction::kInference, batch_norm::Direction::kBackward}) {
+      norm.direction = d;
+      norm.dy = norm.forward() ? TensorDesc{} : x;
+      add_all(batch_norm::solvers(d, device.kind), norm);
+    }
+    pooling::Problem pool;
+    pool.direction = pooling::Direction::kBackward;
+    pool.index = pooling::Index::kUint32;
+    pool.window = {.length = {2, 2, 1}, .stride = {2, 2, 1}};
+    pool.x = pool.dx = x;
+    pool.y = pool.dy = y;
+    add_all(pooling::solvers(pool.direction, device.kind), pool);
+  }
   return specs;
 }
 

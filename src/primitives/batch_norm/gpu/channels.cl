@@ -119,7 +119,10 @@ KERNEL THREADS_PER_BLOCK(THREADS)
   SHARED Accumulator more_sums[THREADS];
   num x[UNITS][UNIT];
   const i64 at = s.at[3].first + BLOCK(0) * s.at[3].channel;
-  const num factor = ELEMENT(TYPE(SCALES), scale, at), shift = f.has_bias ? ELEMENT(TYPE(BIASES), bias, at) : 0;
+  const num factor = ELEMENT(TYPE(SCALES), scale, at);
+#if !BACKWARD || GATED
+  const num shift = f.has_bias ? ELEMENT(TYPE(BIASES), bias, at) : 0;
+#endif
   num center, squares, inverse;
   read_units(&s, in, IN_TYPE, &s.at[0], x);
 #if !BACKWARD

@@ -41,7 +41,7 @@ std::size_t local_bytes(const Persistent& p, const Network& n, std::int64_t dept
 /// Sectors of 32 bytes that several blocks write cost more, the more there are.
 double step_us(const Persistent& p, const Network& n, std::int64_t depth, std::int64_t groups, std::int64_t blocks,
                std::int64_t samples) {
-  constexpr double kWait = 0.7, kReadRate = 110e3, kCacheRate = 3.8e6, kWeightRate = 224e3, kProductRate = 90e3;
+  constexpr double kWait = 0.7, kReadRate = 110e3, kCacheRate = 3.8e6, kWeightRate = 224e3, kProductRate = 17e3;
   const auto passes = static_cast<double>(groups * ceil_div(p.row_samples, std::int64_t{p.samples}));
   const auto size = static_cast<double>(size_of(n.type)), d = static_cast<double>(depth);
   const double read = static_cast<double>(std::min<std::int64_t>(p.samples, p.row_samples)) * d * size;
