@@ -6,20 +6,16 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/portable.h"
 #include "kernels/gpu/portable/conv_shapes.h"
+#include "kernels/gpu/portable/packed_elements.h"
 
 #define THREADS 256
 #define UNIT (16 / BYTES)  // elements of 16 bytes
 #define UNITS (DEPTH / UNIT)
 #define OWN (UNITS <= 4 ? UNITS : 1)  // units that a thread writes: all of a pixel, if they are few
 #if BYTES == 16
-typedef u32x4 element;
 #define ZERO \
   { 0, 0, 0, 0 }
-#elif BYTES == 4
-typedef u32 element;
-#define ZERO 0
 #else
-typedef u16 element;
 #define ZERO 0
 #endif
 #if CHANNELS_LAST
@@ -40,26 +36,6 @@ INLINE Element element_at(int f) {
   e.fx = t / FOLD_H;
   e.fy = t - e.fx * FOLD_H;
   return e;
-}
-
-INLINE u32x4 packed(const element* v) {
-#if BYTES == 16
-  return v[0];
-#else
-  u32x4 unit;
-#if BYTES == 4
-  unit.x = v[0];
-  unit.y = v[1];
-  unit.z = v[2];
-  unit.w = v[3];
-#else
-  unit.x = v[0] | (u32)v[1] << 16;
-  unit.y = v[2] | (u32)v[3] << 16;
-  unit.z = v[4] | (u32)v[5] << 16;
-  unit.w = v[6] | (u32)v[7] << 16;
-#endif
-  return unit;
-#endif
 }
 
 /// Any tensor to folded pixels: threads follow these.

@@ -5,30 +5,10 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/portable.h"
 #include "kernels/gpu/portable/conv_shapes.h"
+#include "kernels/gpu/portable/packed_elements.h"
 
 #define THREADS 256
 #define UNIT (16 / BYTES)  // elements of 16 bytes
-#if BYTES == 4
-typedef u32 element;
-#else
-typedef u16 element;
-#endif
-
-INLINE u32x4 packed(const element* v) {
-  u32x4 unit;
-#if BYTES == 4
-  unit.x = v[0];
-  unit.y = v[1];
-  unit.z = v[2];
-  unit.w = v[3];
-#else
-  unit.x = v[0] | (u32)v[1] << 16;
-  unit.y = v[2] | (u32)v[3] << 16;
-  unit.z = v[4] | (u32)v[5] << 16;
-  unit.w = v[6] | (u32)v[7] << 16;
-#endif
-  return unit;
-}
 
 INLINE void unpack(u32x4 unit, element* v) {
   const u32 parts[] = {unit.x, unit.y, unit.z, unit.w};
