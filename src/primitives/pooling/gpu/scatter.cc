@@ -162,8 +162,8 @@ class GpuScatter final : public GpuSolver<Problem> {
     shape.rounds = number(ceil_div(windows[0] * windows[1] * windows[2] * t.channels, std::int64_t{kScatterThreads}));
     windows[3] = elements[3] = t.channels;
     if (along_channels) {
-      std::ranges::rotate(windows, windows.end() - 1);
-      std::ranges::rotate(elements, elements.end() - 1);
+      std::rotate(windows.begin(), windows.end() - 1, windows.end());
+      std::rotate(elements.begin(), elements.end() - 1, elements.end());
     }
     const std::int64_t steps[] = {g.out.image,   along_channels ? g.out.dims[2] : g.out.channel,
                                   g.out.dims[0], g.out.dims[1],
