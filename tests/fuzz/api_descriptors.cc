@@ -1,5 +1,7 @@
 // The API fuzzer's calls that create, set, read and destroy descriptors of tensors, convolutions and activations.
 // SPDX-License-Identifier: MIT
+#include <mutex>
+
 #include "fuzz/api.h"
 
 namespace polymio::fuzz {
@@ -535,7 +537,15 @@ void get_activation(World& w) {
     w.report("the values are not what was set");
 }
 
-// Softmax. No function destroys its descriptor, so there is one for each thread.
+/// No function destroys the descriptors of softmax and attention: they stay reachable, so that they are no leak.
+void keep(const void* descriptor) {
+  static std::mutex mutex;
+  static auto& all = *new std::vector<const void*>;
+  const std::lock_guard lock(mutex);
+  all.push_back(descriptor);
+}
+
+// Softmax, with one descriptor for each thread.
 
 struct SoftmaxModel {
   float alpha = 1, beta = 0;
@@ -545,7 +555,8 @@ struct SoftmaxModel {
 };
 SoftmaxModel& softmax() {
   static thread_local SoftmaxModel model;
-  if (!model.descriptor) miopenCreateSoftmaxDescriptor(&model.descriptor);
+  if (!model.descriptor && miopenCreateSoftmaxDescriptor(&model.descriptor) == miopenStatusSuccess)
+    keep(model.descriptor);
   return model;
 }
 
@@ -580,7 +591,7 @@ void create_softmax_problem(World& w) {
     w.created(Kind::kProblem, p);
 }
 
-// Attention. No function destroys its descriptor, so there is one.
+// Attention, with one descriptor.
 
 struct MhaModel {
   float scale = 1;
@@ -684,20 +695,18 @@ Registration g_entries[] = {
     {"miopenGetActivationDescriptor", get_activation},
     {"miopenCreateSoftmaxDescriptor",
      [](World& w) {
-       static std::vector<miopenSoftmaxDescriptor_t> all;
        Draw d(w);
        miopenSoftmaxDescriptor_t s = nullptr;
-       if (d.check(miopenCreateSoftmaxDescriptor(d.pointer(&s)))) all.push_back(s);
+       if (d.check(miopenCreateSoftmaxDescriptor(d.pointer(&s)))) keep(s);
      }},
     {"miopenSetSoftmaxDescriptor", set_softmax},
     {"miopenGetSoftmaxDescriptor", get_softmax},
     {"miopenCreateSoftmaxProblem", create_softmax_problem},
     {"miopenCreateMhaDescriptor",
      [](World& w) {
-       static std::vector<miopenMhaDescriptor_t> all;
        Draw d(w);
        miopenMhaDescriptor_t m = nullptr;
-       if (d.check(miopenCreateMhaDescriptor(d.pointer(&m)))) all.push_back(m);
+       if (d.check(miopenCreateMhaDescriptor(d.pointer(&m)))) keep(m);
      }},
     {"miopenSetMhaDescriptor", set_attention},
     {"miopenGetMhaDescriptor", get_attention},
