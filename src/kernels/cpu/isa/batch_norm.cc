@@ -17,7 +17,7 @@ struct Shared {
   using Job = BatchNormJob;
   explicit Shared(const Job& job)
       : low(static_cast<T>(job.low)), high(static_cast<T>(job.high)), stored{job.scale, job.keep, job.non_temporal} {}
-  Blend blend() const { return stored; }
+  Blend stores() const { return stored; }
   /// NaN stays NaN.
   Vec<T> activated(Vec<T> v) const { return larger_of<T>(broadcast(low), smaller_of<T>(broadcast(high), v)); }
   Vec<T> normalised(Vec<T> x, Vec<T> mean, Vec<T> factor, Vec<T> bias) const { return (x - mean) * factor + bias; }
@@ -112,7 +112,7 @@ template <class S>
 void infer(const BatchNormJob& job, const Run& run) {
   using T = Arithmetic<S>;
   const Inference<T> f(job);
-  map<T, Types<S, T, T, T>, Types<S>>(f, run, f.blend());
+  map<T, Types<S, T, T, T>, Types<S>>(f, run, f.stores());
 }
 
 void inference(const BatchNormJob& job, const Run& run) {

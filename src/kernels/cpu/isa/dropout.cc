@@ -39,7 +39,7 @@ struct Apply {
 template <class S>
 void apply_to(double scale, bool non_temporal, const Run& run) {
   using T = std::conditional_t<kIs16BitFloat<S>, float, S>;
-  map<T, Types<S, std::int8_t>, Types<S>>(Apply<T>{static_cast<T>(scale)}, run, Blend{1, 0, non_temporal});
+  map<T, Types<S, std::int8_t>, Types<S>>(Apply<T>{static_cast<T>(scale)}, run, Streaming{non_temporal});
 }
 
 void apply(DataType type, double scale, bool non_temporal, const Run& run) {

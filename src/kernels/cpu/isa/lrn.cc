@@ -119,16 +119,16 @@ void forward_of(const Lrn& job, const Run& run) {
   using T = Arithmetic<S>;
   const Constants<T> c(job);
   if (run.out[1]) return map<T, Types<S, T>, Types<S, S>>(ForwardWithScale<kExponent, T>{c}, run);
-  map<T, Types<S, T>, Types<S>>(Forward<kExponent, T>{c}, run, Blend{1, 0, job.non_temporal});
+  map<T, Types<S, T>, Types<S>>(Forward<kExponent, T>{c}, run, Streaming{job.non_temporal});
 }
 
 template <int kExponent, class S>
 void backward_of(const Lrn& job, const Run& run) {
   using T = Arithmetic<S>;
   const Constants<T> c(job);
-  const Blend blend{1, 0, job.non_temporal};
-  if (job.has_scale) return map<T, Types<S, S, S, T>, Types<S>>(Backward<kExponent, true, T>{c}, run, blend);
-  map<T, Types<S, S, T, T>, Types<S>>(Backward<kExponent, false, T>{c}, run, blend);
+  const Streaming how{job.non_temporal};
+  if (job.has_scale) return map<T, Types<S, S, S, T>, Types<S>>(Backward<kExponent, true, T>{c}, run, how);
+  map<T, Types<S, S, T, T>, Types<S>>(Backward<kExponent, false, T>{c}, run, how);
 }
 
 template <class T>

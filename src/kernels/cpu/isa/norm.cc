@@ -10,9 +10,9 @@ namespace {
 
 /// How results are stored.
 struct Stores {
-  explicit Stores(const NormJob& job) : non_temporal(job.non_temporal) {}
-  Blend blend() const { return {1, 0, non_temporal}; }
-  bool non_temporal;
+  explicit Stores(const NormJob& job) : how{job.non_temporal} {}
+  Streaming stores() const { return how; }
+  Streaming how;
 };
 
 /// Count, shift, and the sums of d and d^2, where d is the distance from the shift, a block's first element: no
@@ -242,9 +242,9 @@ struct Normalize {
 void normalize(const NormVariant& v, const Run& run) {
   with_types(v.data, v.affine ? v.parameters : v.data, [&]<class S, class P>() {
     using T = Arithmetic<S>;
-    const Blend blend{1, 0, v.non_temporal};
-    if (v.affine) return map<T, Types<S, T, T, P>, Types<S>>(Normalize<T>{}, run, blend);
-    map<T, Types<S, T, T>, Types<S>>(Normalize<T>{}, run, blend);
+    const Streaming how{v.non_temporal};
+    if (v.affine) return map<T, Types<S, T, T, P>, Types<S>>(Normalize<T>{}, run, how);
+    map<T, Types<S, T, T>, Types<S>>(Normalize<T>{}, run, how);
   });
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 struct Stored {
   explicit Stored(const Softmax& job) : how{job.scale, job.keep, job.non_temporal} {}
-  Blend blend() const { return how; }
+  Blend stores() const { return how; }
   Blend how;
 };
 

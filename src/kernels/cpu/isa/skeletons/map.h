@@ -21,10 +21,14 @@ struct Vectors {
   Vec<T> v[kCount];
 };
 
+/// Whether the first output is stored with streaming stores; ignored if it is an input or kept.
+struct Streaming {
+  bool non_temporal = false;
+};
 /// output = scale * f(inputs) + keep * output. The old output is not read if keep is 0.
 struct Blend {
   double scale = 1, keep = 0;
-  bool non_temporal = false;  // streaming stores of the first output; ignored if it is an input or kept
+  bool non_temporal = false;
 };
 
 /// The inputs of one row of a run. An element that repeats fills a vector, which every index finds.
@@ -225,9 +229,16 @@ void map_unfinished(const F& f, const Run& run, const Blend& blend) {
   m.template compute<true, false>();
 }
 template <class T, class Inputs, class Outputs, class F>
-void map(const F& f, const Run& run, const Blend& blend) {
-  map_unfinished<T, Inputs, Outputs>(f, run, blend);
-  if (blend.non_temporal) finish_non_temporal_stores();
+void map_unfinished(const F& f, const Run& run, Streaming streaming) {
+  const Map<T, Inputs, Outputs, F> m(f, run, {});
+  if (streaming.non_temporal && m.may_stream()) return m.template compute<false, true>();
+  m.template compute<false, false>();
+}
+/// `how`: Blend or Streaming.
+template <class T, class Inputs, class Outputs, class F, class How>
+void map(const F& f, const Run& run, const How& how) {
+  map_unfinished<T, Inputs, Outputs>(f, run, how);
+  if (how.non_temporal) finish_non_temporal_stores();
 }
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

@@ -25,7 +25,7 @@
 //     void values_of(Vec<T> (&acc)[2], Vec<T> count, const Vec<T> (&sums)[2]) const;  // of {pivot, sums}
 //
 //     Vec<T> apply(const Vec<T> (&values)[2], Vec<T> x) const;      // optional: the second pass over a row
-//     Blend blend() const;                                          // optional: how its results are stored
+//     Blend stores() const;                        // optional: how its results are stored; Blend or Streaming
 //   };
 //   constexpr Reduction<> kLargest = reduction<Largest, float, Types<Half>, Types<Half>>();
 #pragma once
