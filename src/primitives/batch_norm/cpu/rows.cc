@@ -101,8 +101,34 @@ struct Coefficients {
   void push_to(Operands& operands) const {
     for (const std::vector<T>* values : {&mean, &factor, &bias}) operands.push(values->data(), sizeof(T));
   }
+  /// Everything, `times` times.
+  void repeat(std::int64_t times) {
+    for (std::vector<T>* values : {&mean, &factor, &bias}) {
+      const std::size_t n = values->size();
+      values->resize(n * static_cast<std::size_t>(times));
+      for (std::size_t i = n; i < values->size(); ++i) (*values)[i] = (*values)[i - n];
+    }
+  }
   std::vector<T> mean, factor, bias;
 };
+
+/// Few channels that are contiguous, of neighbouring pixels: several pixels become one row of the map.
+template <class T>
+void merge_pixels(Loop& loop, Coefficients<T>& coefficients) {
+  constexpr std::int64_t kRow = 512;
+  if (loop.rank != 2 || !loop.contiguous()) return;
+  Loop::Dim &pixels = loop.dims[0], &channels = loop.dims[1];
+  const auto rows = static_cast<std::int64_t>(coefficients.mean.size());
+  if (channels.size != rows || pixels.strides[0] != rows || pixels.strides[1] != rows) return;
+  std::int64_t merged = std::min(kRow / rows, pixels.size);
+  while (merged > 1 && pixels.size % merged != 0) --merged;
+  if (merged <= 1) return;
+  for (std::size_t o = 0; o < loop.operands; ++o) pixels.strides[o] *= merged;
+  pixels.size /= merged;
+  channels.size *= merged;
+  loop.merge();
+  coefficients.repeat(merged);
+}
 
 template <class T>
 void infer(Stream& stream, const Plan& plan, const BatchNormKernels& kernels, const BatchNormJob& job, const Args& a) {
@@ -115,18 +141,19 @@ void infer(Stream& stream, const Plan& plan, const BatchNormKernels& kernels, co
     coefficients.set(row, dtype::load(p.moment_type, a.mean, at), inverse * dtype::load(p.scale_type, a.scale, at),
                      dtype::load(p.bias_type, a.bias, at));
   }
-  Operands operands;
-  operands.push(a.out, size_of(p.out.type));
-  operands.push(a.x, size_of(p.x.type));
-  coefficients.push_to(operands);
-  operands.reads_outputs = job.keep != 0;
   // The map's operands: those of the rows without dy.
   Loop loop = plan.with_coefficients.kept;
   for (std::size_t d = 0; d < plan.loops.reduced.rank; ++d) loop.push(plan.with_coefficients.reduced.dims[d]);
   for (std::size_t d = 0; d < loop.rank; ++d)
     std::copy_n(loop.dims[d].strides.begin() + kParameter, 3, loop.dims[d].strides.begin() + kDy);
-  loop.operands = operands.count;
+  loop.operands = kDy + 3;
   loop.simplify();
+  merge_pixels(loop, coefficients);
+  Operands operands;
+  operands.push(a.out, size_of(p.out.type));
+  operands.push(a.x, size_of(p.x.type));
+  coefficients.push_to(operands);
+  operands.reads_outputs = job.keep != 0;
   common::map(stream, Tiles(loop), operands, [&](const kernels::Run& run) { kernels.inference(job, run); });
 }
 

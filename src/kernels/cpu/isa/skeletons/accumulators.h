@@ -102,31 +102,39 @@ template <int kHalf, class T, int kCount, class Merge>
   }
 }
 
-/// Merges later values, `later_pitch` apart, into values that are `pitch` apart: `n` at a time.
+/// Merges later values into n that are `pitch` apart.
+template <template <class> class F>
+[[gnu::always_inline]] inline void merge_values(const F<double>& f, const Accumulators<F, double>& later,
+                                                double* values, i64 pitch, int n) {
+  Accumulators<F, double> sum(f);
+  const bool whole = n == kLanes<double>;
+  for (int k = 0; k < sum.kCount; ++k)
+    sum.v[k] = whole ? load(values + k * pitch) : load_lanes(values + k * pitch, 0, n);
+  f.merge(sum.v, later.v);
+  for (int k = 0; k < sum.kCount; ++k)
+    whole ? store(values + k * pitch, sum.v[k]) : store_lanes(values + k * pitch, sum.v[k], n);
+}
+/// The same of later values that are `later_pitch` apart.
 template <template <class> class F>
 void merge_values(const F<double>& f, const double* later, i64 later_pitch, double* values, i64 pitch, int n) {
-  Accumulators<F, double> sum(f), other(f);
-  for (int k = 0; k < sum.kCount; ++k) {
-    sum.v[k] = load_lanes(values + k * pitch, 0, n);
-    other.v[k] = load_lanes(later + k * later_pitch, 0, n);
-  }
-  f.merge(sum.v, other.v);
-  for (int k = 0; k < sum.kCount; ++k) store_lanes(values + k * pitch, sum.v[k], n);
+  Accumulators<F, double> other(f);
+  for (int k = 0; k < other.kCount; ++k) other.v[k] = load_lanes(later + k * later_pitch, 0, n);
+  merge_values<F>(f, other, values, pitch, n);
 }
 
-/// A second pass by `applied`, which holds the functor: results are blended where that has a blend(). The caller calls
-/// finish_applied() at the end.
+/// A second pass by `applied`, which holds the functor; how results are stored is what its stores() returns, if there
+/// is one. The caller calls finish_applied() at the end.
 template <class T, class Inputs, class Outputs, class Applied>
 void map_applied(const Applied& applied, const Run& run) {
-  if constexpr (requires { applied.f.blend(); })
-    map_unfinished<T, Inputs, Outputs>(applied, run, applied.f.blend());
+  if constexpr (requires { applied.f.stores(); })
+    map_unfinished<T, Inputs, Outputs>(applied, run, applied.f.stores());
   else
     map<T, Inputs, Outputs>(applied, run);
 }
 template <class F>
 void finish_applied(const F& f) {
-  if constexpr (requires { f.blend(); })
-    if (f.blend().non_temporal) finish_non_temporal_stores();
+  if constexpr (requires { f.stores(); })
+    if (f.stores().non_temporal) finish_non_temporal_stores();
 }
 
 /// The first n elements of inputs from element i on, in full vectors.

@@ -64,16 +64,13 @@ struct Column<F, T, Types<I...>> {
         part[k] = __builtin_convertvector(some, Vec<double>);
         if (k == F<T>::kIndex) part[k] = part[k] + static_cast<double>(first + b.row);
       }
-      double block[F<T>::kAccumulators][kDoubles];
+      Accumulators<F, double> of_block(wide);
       if constexpr (kPivot == Pivot::kNone) {
-        for (int k = 0; k < kCount; ++k) store(block[k], part[k]);
+        for (int k = 0; k < kCount; ++k) of_block.v[k] = part[k];
       } else {
-        Accumulators<F, double> of_block(wide);
         wide.values_of(of_block.v, broadcast(static_cast<double>(b.end - b.row)), part);
-        for (int k = 0; k < of_block.kCount; ++k) store(block[k], of_block.v[k]);
       }
-      merge_values<F>(wide, block[0], kDoubles, values + i, pitch,
-                      static_cast<int>(min_of<i64>(kDoubles, b.columns - i)));
+      merge_values<F>(wide, of_block, values + i, pitch, static_cast<int>(min_of<i64>(kDoubles, b.columns - i)));
     }
   }
 
@@ -90,7 +87,10 @@ struct Column<F, T, Types<I...>> {
     for (; i + kStep <= b.columns; i += kStep) {
       Lanes lanes = loaded(f, sums, i);
 #pragma GCC unroll 4
-      for (i64 r = 0; r < kRows; ++r) add(f, lanes, row + r - b.row, in[r], scalars[r], b.column + i, kNumbers);
+      for (i64 r = 0; r < kRows; ++r) {
+        prefetch_rows(rows, kRows, in[r], b.column + i);
+        add(f, lanes, row + r - b.row, in[r], scalars[r], b.column + i, kNumbers);
+      }
       for (int k = 0; k < kCount; ++k) store(sums[k] + i, lanes.v[k]);
     }
     if (i == b.columns) return;
@@ -108,6 +108,12 @@ struct Column<F, T, Types<I...>> {
     for (int k = 0; k < kCount; ++k) store(sums[k] + i, lanes.v[k]);
   }
 
+  /// The lines of the rows that the next call adds: short rows are no stream that the processor recognizes.
+  [[gnu::always_inline]] static void prefetch_rows(const Rows& rows, i64 after, const void* const* in, i64 i) {
+    constexpr i64 kSizes[] = {sizeof(I)...};
+    for (int k = 0; k < kArrays; ++k)
+      __builtin_prefetch(static_cast<const char*>(in[k]) + i * kSizes[k] + after * rows.row_bytes[k]);
+  }
   /// Row `row` of the block.
   template <std::size_t... K>
   [[gnu::always_inline]] static void add(const F<T>& f, Lanes& lanes, i64 row, const void* const* in,
@@ -159,11 +165,10 @@ struct ColumnPass;
 template <template <class> class F, class T, class... I, class... O>
 struct ColumnPass<F, T, Types<I...>, Types<O...>> {
   static constexpr int kCount = F<T>::kAccumulators;
-  static constexpr i64 kColumns = 8192 / kCount / static_cast<i64>(sizeof(T));  // 8 KiB of values
+  static constexpr i64 kColumns = 8192 / kCount / static_cast<i64>(sizeof(T)) / 64 * 64;  // 8 KiB of values
 
   static void apply(const void* job, const Rows& rows, const double* values, i64 pitch) {
     const Applied applied{functor<F, T>(job)};
-    constexpr i64 kInSizes[] = {sizeof(I)...}, kOutSizes[] = {sizeof(O)...};
     alignas(64) T of_columns[kCount][kColumns];
     for (i64 c = 0; c < rows.n; c += kColumns) {
       Run run;
@@ -181,12 +186,61 @@ struct ColumnPass<F, T, Types<I...>, Types<O...>> {
         run.out[o] = static_cast<unsigned char*>(rows.out[o]) + c * kOutSizes[o];
         run.out_row_bytes[o] = rows.out_row_bytes[o];
       }
-      map_applied<T, typename WithValues<T, kCount, I...>::type, Types<O...>>(applied, run);
+      Run last;
+      last.rows = 0;
+      alignas(64) unsigned char repeated[sizeof...(I)][kColumns * static_cast<i64>(sizeof(T))];
+      if (is_dense(rows) && rows.n <= kColumns / 2 && rows.rows > 1) merge_rows(of_columns, repeated, run, last);
+      for (const Run* const part : {&run, &last}) map_applied<T, Inputs, Types<O...>>(applied, *part);
     }
     finish_applied(applied.f);
   }
 
  private:
+  using Inputs = typename WithValues<T, kCount, I...>::type;
+  struct Applied;
+  static constexpr i64 kInSizes[] = {sizeof(I)...}, kOutSizes[] = {sizeof(O)...};
+
+  /// Whether rows follow each other in memory or are one row again and again.
+  static bool is_dense(const Rows& rows) {
+    bool dense = true;
+    for (std::size_t k = 0; k < sizeof...(I); ++k)
+      dense = dense && (rows.row_bytes[k] == rows.n * kInSizes[k] || rows.row_bytes[k] == 0);
+    for (std::size_t o = 0; o < sizeof...(O); ++o) dense = dense && rows.out_row_bytes[o] == rows.n * kOutSizes[o];
+    return dense;
+  }
+
+  /// Makes several short dense rows one of `run`, and those that are left the only one of `last`.
+  static void merge_rows(T (&of_columns)[kCount][kColumns],
+                         unsigned char (&repeated)[sizeof...(I)][kColumns * static_cast<i64>(sizeof(T))], Run& run,
+                         Run& last) {
+    const i64 n = run.n, merged = min_of(kColumns / n, run.rows), left = run.rows % merged;
+    for (int k = 0; k < kCount; ++k) repeat(of_columns[k], n * static_cast<i64>(sizeof(T)), merged);
+    run.n *= merged;
+    run.rows /= merged;
+    for (i64& bytes : run.in_row_bytes) bytes *= merged;
+    for (i64& bytes : run.out_row_bytes) bytes *= merged;
+    for (std::size_t k = 0; k < sizeof...(I); ++k) {
+      if (run.in_row_bytes[kCount + k] != 0) continue;
+      __builtin_memcpy(repeated[k], run.in[kCount + k], static_cast<std::size_t>(n * kInSizes[k]));
+      repeat(repeated[k], n * kInSizes[k], merged);
+      run.in[kCount + k] = repeated[k];
+    }
+    if (left == 0) return;
+    last = run;
+    last.n = n * left;
+    last.rows = 1;
+    for (std::size_t k = 0; k < sizeof...(I); ++k)
+      last.in[kCount + k] =
+          static_cast<const unsigned char*>(run.in[kCount + k]) + run.rows * run.in_row_bytes[kCount + k];
+    for (std::size_t o = 0; o < sizeof...(O); ++o)
+      last.out[o] = static_cast<unsigned char*>(run.out[o]) + run.rows * run.out_row_bytes[o];
+  }
+  /// Copies the first bytes behind themselves, until they are there `times` times.
+  static void repeat(void* data, i64 bytes, i64 times) {
+    auto* const to = static_cast<unsigned char*>(data);
+    for (i64 i = 1; i < times; ++i) __builtin_memcpy(to + i * bytes, to, static_cast<std::size_t>(bytes));
+  }
+
   struct Applied {
     template <class... X>
     [[gnu::always_inline]] auto operator()(X... x) const {
