@@ -262,5 +262,18 @@ inline void store(DataType t, void* base, std::int64_t i, double v, std::int64_t
   }
 }
 
+/// Rounds n values and stores them as elements [first, first + n).
+inline void store_many(DataType t, void* base, std::int64_t first, std::int64_t n, const double* values) {
+  const auto each = [&](const auto& one) {
+    for (std::int64_t i = 0; i < n; ++i) one(first + i, values[i]);
+  };
+  switch (t) {  // once for all
+    case DataType::kFloat: return each([&](std::int64_t i, double v) { store(DataType::kFloat, base, i, v); });
+    case DataType::kBFloat16: return each([&](std::int64_t i, double v) { store(DataType::kBFloat16, base, i, v); });
+    case DataType::kHalf: return each([&](std::int64_t i, double v) { store(DataType::kHalf, base, i, v); });
+    default: return each([&](std::int64_t i, double v) { store(t, base, i, v); });
+  }
+}
+
 }  // namespace dtype
 }  // namespace polymio

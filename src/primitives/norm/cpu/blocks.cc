@@ -5,7 +5,6 @@
 #include <array>
 #include <cmath>
 #include <memory>
-#include <vector>
 
 #include "base/math.h"
 #include "kernels/cpu/kernels_of.h"
@@ -22,12 +21,13 @@ constexpr std::int64_t kBlockBytes = std::int64_t{1} << 19;  // of dy and x: hal
 constexpr std::int64_t kRows = 16;                           // most that are computed together, as lanes of a vector
 constexpr std::int64_t kColumns = 512;                       // of which a task adds up the blocks' sums
 
-/// Rows of a block: enough for their sums in double to be small beside them, few enough for 64 tasks, if both are
-/// possible. The number of threads does not matter: sums would depend on it.
+/// Rows of a block: enough for a task, and for their sums in double to be small beside them; few enough for 64 tasks,
+/// if that is possible. The number of threads does not matter: sums would depend on it.
 std::int64_t block_rows(const Problem& p) {
   constexpr std::int64_t kLeast = 8, kEnough = 32, kTasks = 64;
   const std::int64_t rows = p.rows(), of_task = ceil_div(rows, kTasks);
-  const std::int64_t least = std::clamp(of_task, kLeast, kEnough), most = std::max(least, of_task);
+  const std::int64_t least = std::clamp(std::max(of_task, common::kReductionTask / p.length()), kLeast, kEnough);
+  const std::int64_t most = std::max(least, of_task);
   const std::int64_t cached = kBlockBytes / (2 * p.length() * static_cast<std::int64_t>(size_of(p.x.type)));
   return std::min(rows, std::clamp(cached, least, most));
 }
@@ -59,23 +59,24 @@ class Blocks {
 
   void run(Stream& stream, const Problem::Args& a) const {
     const std::int64_t sums = static_cast<std::int64_t>(parameters_->accumulators) * length_;
-    std::vector<double> table(static_cast<std::size_t>(blocks_ * sums));  // [block][accumulator][column]
+    // [block][accumulator][column]
+    const auto table = std::make_unique_for_overwrite<double[]>(static_cast<std::size_t>(blocks_ * sums));
     stream.parallel_for(static_cast<std::size_t>(blocks_), 0, [&](std::size_t i, void*) {
       const std::int64_t first = static_cast<std::int64_t>(i) * block_, end = std::min(first + block_, rows_);
-      add_parameters(a, first, end, table.data() + static_cast<std::int64_t>(i) * sums);
+      double* const of_block = table.get() + static_cast<std::int64_t>(i) * sums;
+      std::fill_n(of_block, sums, 0.0);
+      add_parameters(a, first, end, of_block);
       for (std::int64_t row = first, n; row < end; row += n) compute_rows(a, row, n = std::min(together_, end - row));
     });
     for_ranges(stream, length_, kColumns, [&](std::int64_t first, std::int64_t end) {
       std::array<std::array<double, kColumns>, 2> sum{};
       for (std::int64_t b = 0; b < blocks_; ++b)
         for (std::size_t k = 0; k < parameters_->accumulators; ++k) {
-          const double* const part = table.data() + b * sums + static_cast<std::int64_t>(k) * length_;
+          const double* const part = table.get() + b * sums + static_cast<std::int64_t>(k) * length_;
           for (std::int64_t c = first; c < end; ++c) sum[k][static_cast<std::size_t>(c - first)] += part[c];
         }
-      for (std::int64_t c = first; c < end; ++c) {
-        dtype::store(p_.parameters, a.dw, c, sum[0][static_cast<std::size_t>(c - first)]);
-        if (!is_rms()) dtype::store(p_.parameters, a.db, c, sum[1][static_cast<std::size_t>(c - first)]);
-      }
+      dtype::store_many(p_.parameters, a.dw, first, end - first, sum[0].data());
+      if (!is_rms()) dtype::store_many(p_.parameters, a.db, first, end - first, sum[1].data());
     });
   }
 

@@ -30,10 +30,7 @@ void put(DataType type, void* data, std::int64_t row, double value) {
 }
 /// Elements [first, first + n).
 void put(DataType type, void* data, std::int64_t first, std::int64_t n, const double* values) {
-  if (type == DataType::kFloat && data)
-    std::copy_n(values, n, static_cast<float*>(data) + first);
-  else
-    for (std::int64_t i = 0; i < n; ++i) put(type, data, first + i, values[i]);
+  if (data) dtype::store_many(type, data, first, n, values);
 }
 
 void run_forward(Stream& stream, const Problem& p, const Pass& pass, const Problem::Args& a) {

@@ -42,12 +42,13 @@ std::int64_t offset_of(const Loop& kept, std::int64_t row, std::size_t operand) 
   return kept.rank == 1 ? row * kept.inner().strides[operand] : Cursor(kept, row).offset(operand);
 }
 
-double finished(Op op, double value, std::int64_t length) {
+void finish(Op op, std::int64_t length, std::int64_t n, double* values) {
+  const auto each = [&](const auto& finished) { std::transform(values, values + n, values, finished); };
   switch (op) {
-    case Op::kMin: return -value;
-    case Op::kAvg: return value / static_cast<double>(length);
-    case Op::kNorm2: return std::sqrt(value);
-    default: return value;
+    case Op::kMin: return each([](double v) { return -v; });
+    case Op::kAvg: return each([&](double v) { return v / static_cast<double>(length); });
+    case Op::kNorm2: return each([](double v) { return std::sqrt(v); });
+    default: return;
   }
 }
 
@@ -65,37 +66,26 @@ class Results {
     if (is_extreme(p_.op) && !p_.has_positions() && p_.nan == Nan::kPropagate)
       for (std::int64_t i = 0; i < n; ++i)
         if (std::isnan(values[pitch + i])) values[i] = values[pitch + i];
-    for (std::int64_t i = 0; i < n; ++i) values[i] = finished(p_.op, values[i], length_);
+    finish(p_.op, length_, n, values);
     if (plain_) return put_plain(first, n, values);
     for (std::int64_t i = 0; i < n; ++i)
       put(first + i, values[i], p_.has_positions() ? static_cast<std::int64_t>(values[pitch + i]) : 0);
   }
 
  private:
-  void put_plain(std::int64_t first, std::int64_t n, const double* values) const {
+  void put_plain(std::int64_t first, std::int64_t n, double* values) const {
+    if (args_.alpha != 1)
+      for (std::int64_t i = 0; i < n; ++i) values[i] *= args_.alpha;
     Cursor at(kept_, first);
     for (std::int64_t i = 0, m; i < n; i += m, at.advance(m)) {
       m = std::min(at.run(), n - i);
-      const std::int64_t stride = kept_.inner().strides[1];
-      switch (p_.c.type) {
-        case DataType::kFloat:
-          put_run<float>(at.offset(1), stride, values + i, m, [](double v) { return static_cast<float>(v); });
-          break;
-        case DataType::kBFloat16:
-          put_run<dtype::BFloat16>(at.offset(1), stride, values + i, m,
-                                   [](double v) { return dtype::to_bfloat16(static_cast<float>(v)); });
-          break;
-        default:
-          for (std::int64_t j = 0; j < m; ++j)
-            dtype::store(p_.c.type, args_.c, at.offset(1) + j * stride, args_.alpha * values[i + j]);
+      const std::int64_t stride = kept_.inner().strides[1], to = at.offset(1);
+      if (stride == 1) {
+        dtype::store_many(p_.c.type, args_.c, to, m, values + i);
+      } else {
+        for (std::int64_t j = 0; j < m; ++j) dtype::store(p_.c.type, args_.c, to + j * stride, values[i + j]);
       }
     }
-  }
-  template <class S, class Convert>
-  void put_run(std::int64_t at, std::int64_t stride, const double* values, std::int64_t n,
-               const Convert& convert) const {
-    S* const c = static_cast<S*>(args_.c) + at;
-    for (std::int64_t i = 0; i < n; ++i) c[i * stride] = convert(args_.alpha * values[i]);
   }
   void put(std::int64_t row, double value, std::int64_t position) const {
     if (p_.nan == Nan::kFirst) {
