@@ -16,7 +16,8 @@ class PoolingScatter {
       : p_(p),
         elements_(p.dims[0].size * p.dims[1].size * p.dims[2].size),
         positions_(p.image_index ? 0 : p.dims[0].length * p.dims[1].length * p.dims[2].length),
-        sums_(scratch.take<T>(elements_)),
+        in_place_(adds_in_place()),
+        buffer_(scratch.take<T>(elements_)),
         places_(scratch.take<Place>(positions_)),
         writer_(scratch, {p.scale, p.keep, p.non_temporal}, p.out_at.dims[2]) {}
 
@@ -30,6 +31,7 @@ class PoolingScatter {
   }
 
   void plane(i64 image, i64 channel) {
+    sums_ = in_place_ ? reinterpret_cast<T*>(result(image, channel)) : buffer_;
     __builtin_memset(sums_, 0, static_cast<std::size_t>(elements_) * sizeof(T));
     const Range depths = windows_inside(p_.dims[0]), heights = windows_inside(p_.dims[1]),
                 widths = windows_inside(p_.dims[2]);
@@ -44,7 +46,7 @@ class PoolingScatter {
       }
       for (i64 h = heights.first; h < heights.end; ++h) add_windows(image, channel, d, h, widths.first, widths.count());
     }
-    write(image, channel);
+    if (!in_place_) write(image, channel);
   }
 
  private:
@@ -59,6 +61,17 @@ class PoolingScatter {
   i64 in_plane(i64 d, i64 h, i64 w) const { return (d * p_.dims[1].size + h) * p_.dims[2].size + w; }
 
   static bool has_rows_together(const WindowStrides& s, i64 width) { return s.dims[2] == 1 && s.dims[1] == width; }
+  bool is_one_run() const {
+    const i64 width = p_.dims[2].size, depth = width * p_.dims[1].size;
+    return has_rows_together(p_.out_at, width) && (p_.dims[0].size == 1 || p_.out_at.dims[0] == depth);
+  }
+  /// Whether planes of dx take the sums themselves.
+  bool adds_in_place() const {
+    return __is_same(S, T) && is_one_run() && p_.scale == 1 && p_.keep == 0 && !p_.non_temporal;
+  }
+  S* result(i64 image, i64 channel) const {
+    return static_cast<S*>(p_.out) + image * p_.out_at.image + channel * p_.out_at.channel;
+  }
 
   /// Adds `count` windows from (d, h, w) on; more than a row only if rows follow each other in memory.
   void add_windows(i64 image, i64 channel, i64 d, i64 h, i64 w, i64 count) {
@@ -122,13 +135,11 @@ class PoolingScatter {
   void write(i64 image, i64 channel) {
     const WindowStrides& s = p_.out_at;
     const i64 width = p_.dims[2].size;
-    const bool one_depth = p_.dims[0].size == 1,
-               together = has_rows_together(s, width) && (one_depth || s.dims[0] == width * p_.dims[1].size);
+    const bool together = is_one_run();
     const i64 rows = together ? 1 : p_.dims[0].size * p_.dims[1].size, row = together ? elements_ : width;
     const T* from = sums_;
     for (i64 r = 0; r < rows; ++r) {
-      S* const to = static_cast<S*>(p_.out) + image * s.image + channel * s.channel + r / p_.dims[1].size * s.dims[0] +
-                    r % p_.dims[1].size * s.dims[1];
+      S* const to = result(image, channel) + r / p_.dims[1].size * s.dims[0] + r % p_.dims[1].size * s.dims[1];
       for (i64 i = 0, n; i < row; i += n, from += n) {
         n = min_of(row - i, kWriterElements);
         __builtin_memcpy(writer_.reserve(to + i * s.dims[2], n), from, static_cast<std::size_t>(n) * sizeof(T));
@@ -138,7 +149,9 @@ class PoolingScatter {
 
   const Pooling& p_;
   const i64 elements_, positions_;
-  T* const sums_;
+  const bool in_place_;
+  T* const buffer_;
+  T* sums_ = nullptr;  // of the plane
   Place* const places_;
   Writer<S, T> writer_;
 };
