@@ -101,7 +101,7 @@ struct Coefficients {
   void push_to(Operands& operands) const {
     for (const std::vector<T>* values : {&mean, &factor, &bias}) operands.push(values->data(), sizeof(T));
   }
-  /// Everything, `times` times.
+  /// Repeats all values, so that each stands there `times` times.
   void repeat(std::int64_t times) {
     for (std::vector<T>* values : {&mean, &factor, &bias}) {
       const std::size_t n = values->size();
@@ -112,7 +112,7 @@ struct Coefficients {
   std::vector<T> mean, factor, bias;
 };
 
-/// Few channels that are contiguous, of neighbouring pixels: several pixels become one row of the map.
+/// Merges neighbouring pixels of few contiguous channels: several pixels become one row of the map.
 template <class T>
 void merge_pixels(Loop& loop, Coefficients<T>& coefficients) {
   constexpr std::int64_t kRow = 512;

@@ -88,7 +88,7 @@ struct Column<F, T, Types<I...>> {
       Lanes lanes = loaded(f, sums, i);
 #pragma GCC unroll 4
       for (i64 r = 0; r < kRows; ++r) {
-        prefetch_rows(rows, kRows, in[r], b.column + i);
+        if constexpr (kArrays <= 2) prefetch_rows(rows, kRows, in[r], b.column + i);
         add(f, lanes, row + r - b.row, in[r], scalars[r], b.column + i, kNumbers);
       }
       for (int k = 0; k < kCount; ++k) store(sums[k] + i, lanes.v[k]);
@@ -108,7 +108,8 @@ struct Column<F, T, Types<I...>> {
     for (int k = 0; k < kCount; ++k) store(sums[k] + i, lanes.v[k]);
   }
 
-  /// The lines of the rows that the next call adds: short rows are no stream that the processor recognizes.
+  /// Prefetches the rows that the next call adds: in short rows the processor recognizes no stream. With more than two
+  /// arrays this takes longer than it saves.
   [[gnu::always_inline]] static void prefetch_rows(const Rows& rows, i64 after, const void* const* in, i64 i) {
     constexpr i64 kSizes[] = {sizeof(I)...};
     for (int k = 0; k < kArrays; ++k)
@@ -200,7 +201,7 @@ struct ColumnPass<F, T, Types<I...>, Types<O...>> {
   struct Applied;
   static constexpr i64 kInSizes[] = {sizeof(I)...}, kOutSizes[] = {sizeof(O)...};
 
-  /// Whether rows follow each other in memory or are one row again and again.
+  /// Whether the rows of each tensor are contiguous, or one row is broadcast.
   static bool is_dense(const Rows& rows) {
     bool dense = true;
     for (std::size_t k = 0; k < sizeof...(I); ++k)
@@ -209,7 +210,7 @@ struct ColumnPass<F, T, Types<I...>, Types<O...>> {
     return dense;
   }
 
-  /// Makes several short dense rows one of `run`, and those that are left the only one of `last`.
+  /// Merges several short dense rows into each row of `run`; the rows that are left become the only row of `last`.
   static void merge_rows(T (&of_columns)[kCount][kColumns],
                          unsigned char (&repeated)[sizeof...(I)][kColumns * static_cast<i64>(sizeof(T))], Run& run,
                          Run& last) {
@@ -235,7 +236,7 @@ struct ColumnPass<F, T, Types<I...>, Types<O...>> {
     for (std::size_t o = 0; o < sizeof...(O); ++o)
       last.out[o] = static_cast<unsigned char*>(run.out[o]) + run.rows * run.out_row_bytes[o];
   }
-  /// Copies the first bytes behind themselves, until they are there `times` times.
+  /// Repeats the first bytes, so that they stand there `times` times.
   static void repeat(void* data, i64 bytes, i64 times) {
     auto* const to = static_cast<unsigned char*>(data);
     for (i64 i = 1; i < times; ++i) __builtin_memcpy(to + i * bytes, to, static_cast<std::size_t>(bytes));
