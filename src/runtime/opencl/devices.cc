@@ -124,6 +124,44 @@ OpenCl& opencl() {
   return all;
 }
 
+using ProgramPointer = std::unique_ptr<Program, Code (*)(Program*)>;
+
+// What PoCL 3 takes instead of its 900 KB of declarations, which take longer to parse than a kernel to compile.
+constexpr std::string_view kDeclarations = R"(
+typedef unsigned char uchar;
+typedef unsigned short ushort;
+typedef unsigned int uint;
+typedef unsigned long ulong;
+typedef __SIZE_TYPE__ size_t;
+typedef uint uint4 __attribute__((ext_vector_type(4)));
+#define as_uint(x) __builtin_astype(x, uint)
+#define as_float(x) __builtin_astype(x, float)
+#define as_ulong(x) __builtin_astype(x, ulong)
+#define as_double(x) __builtin_astype(x, double)
+#define CLK_LOCAL_MEM_FENCE 1
+#define CLK_GLOBAL_MEM_FENCE 2
+#define DECLARE(result) result __attribute__((overloadable))
+#define DECLARE_PURE(result) DECLARE(result) __attribute__((pure))
+DECLARE_PURE(size_t) get_group_id(uint);
+DECLARE_PURE(size_t) get_num_groups(uint);
+DECLARE_PURE(size_t) get_local_id(uint);
+DECLARE(void) barrier(uint) __attribute__((convergent));
+DECLARE_PURE(float) vload_half(size_t, const half*);
+DECLARE_PURE(float) vload_half(size_t, const global half*);
+DECLARE(void) vstore_half_rte(float, size_t, half*);
+DECLARE(void) vstore_half_rte(float, size_t, global half*);
+DECLARE_PURE(float) fma(float, float, float);
+DECLARE_PURE(float) rint(float);
+DECLARE_PURE(float) sqrt(float);
+#ifdef cl_khr_fp64
+DECLARE_PURE(double) fma(double, double, double);
+DECLARE_PURE(double) rint(double);
+DECLARE_PURE(double) sqrt(double);
+#endif
+#line 1
+)";
+constexpr std::string_view kSource = "OpenCL source, options: ";  // begins what compile() returns for PoCL
+
 Scope& scope(Context* context, int index) {
   OpenCl& all = opencl();
   const auto i = static_cast<std::size_t>(index);
@@ -180,26 +218,52 @@ std::string Scope::identity() const {
                      text_of(api, device, kVersion), text_of(api, device, kDriverVersion), base_options());
 }
 
-std::string Scope::compile(const std::string& source, const std::vector<std::string>& options, std::string& log) const {
-  const char* text = source.c_str();
-  const Size length = source.size();
+Program* Scope::program_of(const std::string& source, const std::string& options, std::string& log) const {
+  const bool declare = pocl_version(api, device) == 3;
+  const std::string text = (declare ? std::string(kDeclarations) : "") + source;
+  const char* start = text.c_str();
+  const Size length = text.size();
   Code code = 0;
-  const std::unique_ptr<Program, Code (*)(Program*)> program(api.program_of_source(context, 1, &text, &length, &code),
-                                                             api.release_program);
+  ProgramPointer program(api.program_of_source(context, 1, &start, &length, &code), api.release_program);
   check(code, "making a program");
-  const std::string arguments = fmt::format("{} {}", base_options(), fmt::join(options, " "));
-  code = api.build(program.get(), 1, &device, arguments.c_str(), nullptr, nullptr);
+  const std::string all_options = options + (declare ? " -D_OPENCL_H_" : "");
+  code = api.build(program.get(), 1, &device, all_options.c_str(), nullptr, nullptr);
   Size bytes = 0;
   if (api.build_info(program.get(), device, kBuildLog, 0, nullptr, &bytes) == 0 && bytes > 0) {
     log.resize(bytes);
     if (api.build_info(program.get(), device, kBuildLog, bytes, log.data(), nullptr) != 0) log.clear();
   }
-  if (code != 0) fail(Status::kInternalError, "{} could not compile a kernel:\n{}", info.name, log);
+  return code == 0 ? program.release() : nullptr;
+}
+
+std::string Scope::compile(const std::string& source, const std::vector<std::string>& options, std::string& log) const {
+  const std::string arguments = fmt::format("{} {}", base_options(), fmt::join(options, " "));
+  const ProgramPointer program(program_of(source, arguments, log), api.release_program);
+  if (!program) fail(Status::kInternalError, "{} could not compile a kernel:\n{}", info.name, log);
+  // A binary of PoCL has every kernel compiled for unknown numbers of work items, and it compiles them again for those of
+  // a launch; it keeps both on disk. From source it compiles the latter only.
+  if (pocl_version(api, device) > 0) return fmt::format("{}{}\n{}", kSource, arguments, source);
+  Size bytes = 0;
   check(api.program_info(program.get(), kBinarySizes, sizeof bytes, &bytes, nullptr), "reading a program");
   std::string binary(bytes, '\0');
   char* where = binary.data();
   check(api.program_info(program.get(), kBinaries, sizeof where, &where, nullptr), "reading a program");
   return binary;
+}
+
+Program* Scope::load(const std::string& compiled) const {
+  if (compiled.starts_with(kSource)) {
+    const std::size_t end = std::min(compiled.find('\n'), compiled.size());
+    std::string log;
+    return program_of(compiled.substr(end), compiled.substr(kSource.size(), end - kSource.size()), log);
+  }
+  const Size bytes = compiled.size();
+  const auto* data = reinterpret_cast<const unsigned char*>(compiled.data());
+  Code status = 0, code = 0;
+  ProgramPointer program(api.program_of_binary(context, 1, &device, &bytes, &data, &status, &code), api.release_program);
+  const bool good =
+      program && code == 0 && status == 0 && api.build(program.get(), 1, &device, "", nullptr, nullptr) == 0;
+  return good ? program.release() : nullptr;
 }
 
 Queue* Scope::default_queue() {

@@ -23,6 +23,8 @@ class Scope final : public Compiler {
   std::string identity() const override;
   std::string compile(const std::string& source, const std::vector<std::string>& options,
                       std::string& log) const override;
+  /// Of a result of compile(); null if the device does not accept it. The caller releases it.
+  Program* load(const std::string& compiled) const;
 
   /// Of streams that name none. Profiles.
   Queue* default_queue();
@@ -43,6 +45,8 @@ class Scope final : public Compiler {
  private:
   /// Build options of every program.
   std::string base_options() const;
+  /// Null if it does not compile; `log` receives the compiler's text.
+  Program* program_of(const std::string& source, const std::string& options, std::string& log) const;
 
   mutable std::shared_mutex mutex_;
   std::map<const char*, std::size_t> addresses_;

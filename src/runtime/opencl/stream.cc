@@ -151,14 +151,8 @@ class QueueStream final : public gpu::GpuStream {
 
   const Compiler& compiler() const override { return *scope_; }
   std::shared_ptr<Module> load(const std::string& program) override {
-    const Size bytes = program.size();
-    const auto* data = reinterpret_cast<const unsigned char*>(program.data());
-    Code status = 0, code = 0;
-    Program* const made = api().program_of_binary(scope_->context, 1, &scope_->device, &bytes, &data, &status, &code);
-    if (!made) return nullptr;
-    auto module = std::make_shared<ProgramModule>(api(), made);
-    const bool good = code == 0 && status == 0 && api().build(made, 1, &scope_->device, "", nullptr, nullptr) == 0;
-    return good ? module : nullptr;
+    Program* const made = scope_->load(program);
+    return made ? std::make_shared<ProgramModule>(api(), made) : nullptr;
   }
   void launch(const Kernel&, const Launch&, std::span<const Argument>) override;
   bool capturing() const override { return false; }
