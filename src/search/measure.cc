@@ -30,12 +30,15 @@ class DeviceClock final : public Clock {
     last_ = std::move(now);
     return total_us_;
   }
+  void start_sample() override { sample_ = stream_.record(); }
+  double end_sample() override { return stream_.elapsed_us(*sample_, *stream_.record()); }
+  bool leads_in() const override { return true; }
   bool first_run_counts() const override { return false; }
   double sample_us() const override { return 300; }
 
  private:
   Stream& stream_;
-  std::unique_ptr<Event> last_;
+  std::unique_ptr<Event> last_, sample_;
   double total_us_ = 0;  // a sum of short intervals: device events are more precise for these than for long ones
 };
 
@@ -127,8 +130,10 @@ class Measurement {
 
   void sample(Series& r) {
     const double most = allowed(std::max(2 * budget_.give_up_ratio * best(), kShortUs));
-    const double start = clock_.now_us();
-    for (int i = 0; i < r.repeats; ++i) {
+    const double known_us = r.samples.empty() ? r.warm_us : r.samples.back();
+    const bool lead_in = clock_.leads_in() && (r.repeats > 1 || known_us < kShortUs);
+    for (int i = lead_in ? -1 : 0; i < r.repeats; ++i) {
+      if (i == 0) clock_.start_sample();
       const Run ended = r.trial->run(most);
       if (ended == Run::kDone) continue;
       // Earlier samples stay, or else the time of the warm-up.
@@ -141,7 +146,7 @@ class Measurement {
         leave(r, ended, most);
       return;
     }
-    r.samples.push_back((clock_.now_us() - start) / r.repeats);
+    r.samples.push_back(clock_.end_sample() / r.repeats);
   }
 
   /// Short runs get kSureSamples samples: the system may have interrupted one for longer than it takes.

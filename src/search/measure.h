@@ -15,10 +15,18 @@ class Clock {
  public:
   virtual ~Clock() = default;
   virtual double now_us() = 0;
+  /// Start and end of a sample; the end waits for its runs and returns their time.
+  virtual void start_sample() { start_us_ = now_us(); }
+  virtual double end_sample() { return now_us() - start_us_; }
+  /// Whether a sample follows an unmeasured run: a device that works on one does not wait for the host to start more.
+  virtual bool leads_in() const { return false; }
   /// Whether the time of a first run bounds that of later ones. It does not where the first run loads code.
   virtual bool first_run_counts() const { return true; }
   /// Shorter runs are repeated within one sample.
   virtual double sample_us() const { return 30; }
+
+ private:
+  double start_us_ = 0;
 };
 Clock& steady_clock();
 

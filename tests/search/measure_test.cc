@@ -189,6 +189,33 @@ TEST(Measure, CompilationAndChecksLeaveTimeForSamplesOnADevice) {
   EXPECT_DOUBLE_EQ(t[1].us, 350) << "the first sample is not the only one";
 }
 
+/// A device: a run takes 100 us more where nothing was queued before it.
+struct IdlingClock final : FakeClock {
+  bool idle = true;
+  double from = 0;
+  double now_us() override {
+    idle = true;
+    return now;
+  }
+  void start_sample() override { from = now; }
+  double end_sample() override { return now_us() - from; }
+  bool leads_in() const override { return true; }
+  Run run(double us) {
+    now += us + (std::exchange(idle, false) ? 100 : 0);
+    return Run::kDone;
+  }
+};
+
+TEST(Measure, SamplesOfADeviceStartWhileItWorks) {
+  IdlingClock clock;
+  const Trial trial{[&](double, double& warm_us) {
+                      warm_us = 140;
+                      return clock.run(40);
+                    },
+                    [&](double) { return clock.run(40); }};
+  EXPECT_DOUBLE_EQ(measure(clock, {trial}, Budget{})[0].us, 40);
+}
+
 TEST(Measure, ShortRunsAreRepeatedInsideASample) {
   FakeClock clock;
   Script a{clock, {0.5}};

@@ -240,8 +240,8 @@ std::string Scope::compile(const std::string& source, const std::vector<std::str
   const std::string arguments = fmt::format("{} {}", base_options(), fmt::join(options, " "));
   const ProgramPointer program(program_of(source, arguments, log), api.release_program);
   if (!program) fail(Status::kInternalError, "{} could not compile a kernel:\n{}", info.name, log);
-  // A binary of PoCL has every kernel compiled for unknown numbers of work items, and it compiles them again for those of
-  // a launch; it keeps both on disk. From source it compiles the latter only.
+  // A binary of PoCL has every kernel compiled for unknown numbers of work items, and it compiles them again for those
+  // of a launch; it keeps both on disk. From source it compiles the latter only.
   if (pocl_version(api, device) > 0) return fmt::format("{}{}\n{}", kSource, arguments, source);
   Size bytes = 0;
   check(api.program_info(program.get(), kBinarySizes, sizeof bytes, &bytes, nullptr), "reading a program");
@@ -260,7 +260,8 @@ Program* Scope::load(const std::string& compiled) const {
   const Size bytes = compiled.size();
   const auto* data = reinterpret_cast<const unsigned char*>(compiled.data());
   Code status = 0, code = 0;
-  ProgramPointer program(api.program_of_binary(context, 1, &device, &bytes, &data, &status, &code), api.release_program);
+  ProgramPointer program(api.program_of_binary(context, 1, &device, &bytes, &data, &status, &code),
+                         api.release_program);
   const bool good =
       program && code == 0 && status == 0 && api.build(program.get(), 1, &device, "", nullptr, nullptr) == 0;
   return good ? program.release() : nullptr;
