@@ -93,7 +93,9 @@ double product_us(const DeviceInfo& d, const Problem& p, const TunePoint& point)
       product::kStore * elements * static_cast<double>(std::max<std::size_t>(2, size_of(p.output().type)));
   // Larger clusters do not fill all parts of the device.
   const int units = plan.split < 4 ? d.units : d.units * 10 / 11;
+  // Blocks take every units-th tile, long phases first: the first block has the most work.
   double clocks = tile.apart ? store : 0;
+  std::int64_t first = 0;
   for (const kernels::ConvPhase& phase : plan.phases) {
     const std::int64_t taps = std::int64_t{phase.taps[0]} * phase.taps[1] * phase.taps[2];
     const std::int64_t steps = std::max<std::int64_t>(1, ceil_div(taps * blocks, std::int64_t{plan.split}));
@@ -101,7 +103,8 @@ double product_us(const DeviceInfo& d, const Problem& p, const TunePoint& point)
     const double own = tile.apart ? std::max(all, (all + store) / 2) * product::kApart
                                   : all + store * (split ? product::kSplitStore : 1);
     const std::int64_t tiles = std::int64_t{phase.row_tiles} * plan.shape.column_tiles * plan.split;
-    clocks += own * (plan.phases.size() == 1 ? real(ceil_div(tiles, std::int64_t{units})) : real(tiles) / d.units);
+    clocks += own * real(ceil_div(first + tiles, std::int64_t{units}) - ceil_div(first, std::int64_t{units}));
+    first += tiles;
   }
   return product::kStartUs + (split ? product::kSplitUs : 0) +
          overlapped(clocks / (1e3 * product_ghz(p)), memory_us(d, p, product::kMemory));
