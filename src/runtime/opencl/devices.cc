@@ -126,7 +126,8 @@ OpenCl& opencl() {
 
 using ProgramPointer = std::unique_ptr<Program, Code (*)(Program*)>;
 
-// What PoCL 3 takes instead of its 900 KB of declarations, which take longer to parse than a kernel to compile.
+// All that kernels call, for PoCL 3: its header declares 900 KB of functions, which take longer to parse than a kernel
+// to compile. kOwnDeclarations defines the guard of that header.
 constexpr std::string_view kDeclarations = R"(
 typedef unsigned char uchar;
 typedef unsigned short ushort;
@@ -141,26 +142,28 @@ typedef uint uint4 __attribute__((ext_vector_type(4)));
 #define CLK_LOCAL_MEM_FENCE 1
 #define CLK_GLOBAL_MEM_FENCE 2
 #define DECLARE(result) result __attribute__((overloadable))
+#define DECLARE_CONST(result) DECLARE(result) __attribute__((const))
 #define DECLARE_PURE(result) DECLARE(result) __attribute__((pure))
-DECLARE_PURE(size_t) get_group_id(uint);
-DECLARE_PURE(size_t) get_num_groups(uint);
-DECLARE_PURE(size_t) get_local_id(uint);
+DECLARE_CONST(size_t) get_group_id(uint);
+DECLARE_CONST(size_t) get_num_groups(uint);
+DECLARE_CONST(size_t) get_local_id(uint);
 DECLARE(void) barrier(uint) __attribute__((convergent));
 DECLARE_PURE(float) vload_half(size_t, const half*);
 DECLARE_PURE(float) vload_half(size_t, const global half*);
 DECLARE(void) vstore_half_rte(float, size_t, half*);
 DECLARE(void) vstore_half_rte(float, size_t, global half*);
-DECLARE_PURE(float) fma(float, float, float);
-DECLARE_PURE(float) rint(float);
-DECLARE_PURE(float) sqrt(float);
+DECLARE_CONST(float) fma(float, float, float);
+DECLARE_CONST(float) rint(float);
+DECLARE_CONST(float) sqrt(float);
 #ifdef cl_khr_fp64
-DECLARE_PURE(double) fma(double, double, double);
-DECLARE_PURE(double) rint(double);
-DECLARE_PURE(double) sqrt(double);
+DECLARE_CONST(double) fma(double, double, double);
+DECLARE_CONST(double) rint(double);
+DECLARE_CONST(double) sqrt(double);
 #endif
 #line 1
 )";
-constexpr std::string_view kSource = "OpenCL source, options: ";  // begins what compile() returns for PoCL
+constexpr const char* kOwnDeclarations = " -D_OPENCL_H_";
+constexpr std::string_view kSource = "OpenCL source, options: ";  // begins what compile() returns for PoCL 3
 
 Scope& scope(Context* context, int index) {
   OpenCl& all = opencl();
@@ -226,7 +229,7 @@ Program* Scope::program_of(const std::string& source, const std::string& options
   Code code = 0;
   ProgramPointer program(api.program_of_source(context, 1, &start, &length, &code), api.release_program);
   check(code, "making a program");
-  const std::string all_options = options + (declare ? " -D_OPENCL_H_" : "");
+  const std::string all_options = options + (declare ? kOwnDeclarations : "");
   code = api.build(program.get(), 1, &device, all_options.c_str(), nullptr, nullptr);
   Size bytes = 0;
   if (api.build_info(program.get(), device, kBuildLog, 0, nullptr, &bytes) == 0 && bytes > 0) {
@@ -240,9 +243,9 @@ std::string Scope::compile(const std::string& source, const std::vector<std::str
   const std::string arguments = fmt::format("{} {}", base_options(), fmt::join(options, " "));
   const ProgramPointer program(program_of(source, arguments, log), api.release_program);
   if (!program) fail(Status::kInternalError, "{} could not compile a kernel:\n{}", info.name, log);
-  // A binary of PoCL has every kernel compiled for unknown numbers of work items, and it compiles them again for those
-  // of a launch; it keeps both on disk. From source it compiles the latter only.
-  if (pocl_version(api, device) > 0) return fmt::format("{}{}\n{}", kSource, arguments, source);
+  // A binary of PoCL 3 has every kernel compiled for unknown numbers of work items, and it compiles them again for
+  // those of a launch; it keeps both on disk. From source it compiles the latter only.
+  if (pocl_version(api, device) == 3) return fmt::format("{}{}\n{}", kSource, arguments, source);
   Size bytes = 0;
   check(api.program_info(program.get(), kBinarySizes, sizeof bytes, &bytes, nullptr), "reading a program");
   std::string binary(bytes, '\0');
