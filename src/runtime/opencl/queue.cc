@@ -64,11 +64,14 @@ class ClQueue final : public polymio::Queue {
     check(api().finish(queue_), "waiting for the device");
   }
   bool idle() override {
-    constexpr auto kPatience = std::chrono::milliseconds(1);  // within which a free queue reaches a mark
-    const auto mark = next_mark();
+    // Within which a free queue reaches a mark, on a busy host, too.
+    constexpr auto kPatience = std::chrono::milliseconds(50);
+    const std::scoped_lock lock(mutex_);
+    if (asked_ && !asked_->reached()) return false;
+    asked_ = next_mark();
     const auto stop = std::chrono::steady_clock::now() + kPatience;
-    while (!mark->reached() && std::chrono::steady_clock::now() < stop) std::this_thread::yield();
-    return mark->reached();
+    while (!asked_->reached() && std::chrono::steady_clock::now() < stop) std::this_thread::yield();
+    return asked_->reached();
   }
   std::shared_ptr<Mark> record() override {
     wait_for_others();
@@ -92,6 +95,8 @@ class ClQueue final : public polymio::Queue {
   CommandQueue* const queue_;
   const int device_;
   const Order order_;
+  std::mutex mutex_;
+  std::shared_ptr<Mark> asked_;  // where the queue stood when last asked whether it was idle
 };
 
 void ClQueue::wait_for_others() {
