@@ -116,16 +116,16 @@ struct SmallFormat {
   Specials specials;
   bool saturates;  // numbers beyond the largest become the largest, else infinity
 
-  constexpr int bias() const { return (1 << (exponent - 1)) - (specials == Specials::kFnuz ? 0 : 1); }
-  constexpr std::uint32_t sign_bit() const { return 1u << (exponent + mantissa); }
-  constexpr std::uint32_t infinity() const { return sign_bit() - (1u << mantissa); }
+  consteval int bias() const { return (1 << (exponent - 1)) - (specials == Specials::kFnuz ? 0 : 1); }
+  consteval std::uint32_t sign_bit() const { return 1u << (exponent + mantissa); }
+  consteval std::uint32_t infinity() const { return sign_bit() - (1u << mantissa); }
   /// The largest number.
-  constexpr std::uint32_t max() const {
+  consteval std::uint32_t max() const {
     return specials == Specials::kFnuz      ? sign_bit() - 1
            : specials == Specials::kAllOnes ? sign_bit() - 2
                                             : infinity() - 1;
   }
-  constexpr std::uint32_t nan() const {
+  consteval std::uint32_t nan() const {
     if (specials == Specials::kFnuz) return sign_bit();
     return saturates ? sign_bit() - 1 : infinity() | 1u << (mantissa - 1);
   }
@@ -226,54 +226,14 @@ void write(void* base, std::int64_t i, T value) {
 }
 
 /// Element `i` of a buffer of type `t`, widened (int64 beyond 2^53 rounds).
-inline double load(DataType t, const void* base, std::int64_t i) {
-  switch (t) {
-    case DataType::kHalf: return to_float(read<Half>(base, i));
-    case DataType::kFloat: return read<float>(base, i);
-    case DataType::kInt32: return read<std::int32_t>(base, i);
-    case DataType::kInt8: return read<std::int8_t>(base, i);
-    case DataType::kBFloat16: return to_float(read<BFloat16>(base, i));
-    case DataType::kDouble: return read<double>(base, i);
-    case DataType::kFloat8Fnuz: return to_float(read<Float8Fnuz>(base, i));
-    case DataType::kBFloat8Fnuz: return to_float(read<BFloat8Fnuz>(base, i));
-    case DataType::kInt64: return static_cast<double>(read<std::int64_t>(base, i));
-    case DataType::kFloat8E4m3fn: return to_float(read<Float8E4m3fn>(base, i));
-    case DataType::kFloat8E5m2: return to_float(read<Float8E5m2>(base, i));
-  }
-  return 0;
-}
+double load(DataType t, const void* base, std::int64_t i);
 
 /// Rounds `v` to type `t` and stores it as element `i`. Small floats go through float: the double
 /// rounding is below the accumulation error of every caller. `dither`: see compress_small.
-inline void store(DataType t, void* base, std::int64_t i, double v, std::int64_t dither = -1) {
-  const auto f = static_cast<float>(v);
-  switch (t) {
-    case DataType::kHalf: write(base, i, to_small<Half>(f)); break;
-    case DataType::kFloat: write<float>(base, i, f); break;
-    case DataType::kInt32: write<std::int32_t>(base, i, to_integer<std::int32_t>(v)); break;
-    case DataType::kInt8: write<std::int8_t>(base, i, to_integer<std::int8_t>(v)); break;
-    case DataType::kBFloat16: write<BFloat16>(base, i, to_bfloat16(f)); break;
-    case DataType::kDouble: write<double>(base, i, v); break;
-    case DataType::kFloat8Fnuz: write(base, i, to_small<Float8Fnuz>(f, dither)); break;
-    case DataType::kBFloat8Fnuz: write(base, i, to_small<BFloat8Fnuz>(f, dither)); break;
-    case DataType::kInt64: write<std::int64_t>(base, i, to_integer<std::int64_t>(v)); break;
-    case DataType::kFloat8E4m3fn: write(base, i, to_small<Float8E4m3fn>(f, dither)); break;
-    case DataType::kFloat8E5m2: write(base, i, to_small<Float8E5m2>(f, dither)); break;
-  }
-}
+void store(DataType t, void* base, std::int64_t i, double v, std::int64_t dither = -1);
 
 /// Rounds n values and stores them as elements [first, first + n).
-inline void store_many(DataType t, void* base, std::int64_t first, std::int64_t n, const double* values) {
-  const auto each = [&](const auto& one) {
-    for (std::int64_t i = 0; i < n; ++i) one(first + i, values[i]);
-  };
-  switch (t) {  // once for all
-    case DataType::kFloat: return each([&](std::int64_t i, double v) { store(DataType::kFloat, base, i, v); });
-    case DataType::kBFloat16: return each([&](std::int64_t i, double v) { store(DataType::kBFloat16, base, i, v); });
-    case DataType::kHalf: return each([&](std::int64_t i, double v) { store(DataType::kHalf, base, i, v); });
-    default: return each([&](std::int64_t i, double v) { store(t, base, i, v); });
-  }
-}
+void store_many(DataType t, void* base, std::int64_t first, std::int64_t n, const double* values);
 
 }  // namespace dtype
 }  // namespace polymio
