@@ -30,6 +30,9 @@ struct NormKernels {
   const Reduction<>* (*gradient)(const NormVariant&);
   /// dw and db of each element of a row, from dy, x, mean and rstd; RMS: dw from dy, x and rstd.
   const Reduction<>* (*parameter_gradient)(const NormVariant&);
+  /// Both in one pass over a run with the inputs of gradient: its rows' values[k * pitch + row], and dw and, unless
+  /// RMS, db, which are added to sums[k * n + element]. Of few rows: sums of elements are float.
+  void (*gradient_sums)(const NormVariant&, const Run&, double* values, std::int64_t pitch, double* sums);
   /// What forward's apply takes, from the values of n rows of `length` elements: values[k * pitch + row]. The second
   /// values are rstd for RMS, too.
   void (*statistics)(bool rms, double length, double epsilon, std::int64_t n, double* values, std::int64_t pitch);

@@ -3,6 +3,7 @@
 #include "kernels/cpu/norm.h"
 
 #include "kernels/cpu/isa/isa_namespaces.h"
+#include "kernels/cpu/isa/norm_gradient_sums.h"
 #include "kernels/cpu/isa/skeletons/reduction.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
@@ -212,6 +213,11 @@ const Reduction<>* parameter_gradient(const NormVariant& v) {
   });
 }
 
+void gradient_sums(const NormVariant& v, const Run& run, double* values, i64 pitch, double* sums) {
+  with_types(v.data, v.data,
+             [&]<class S, class>() { GradientSums<S, Arithmetic<S>>(v, run).compute(values, pitch, sums); });
+}
+
 void statistics(bool rms, double length, double epsilon, i64 n, double* values, i64 pitch) {
   const double share = 1 / length;
   for (i64 i = 0; i < n; i += kLanes<double>) {
@@ -255,6 +261,7 @@ const NormKernels& entry_points<NormKernels>() {
   static constexpr NormKernels kKernels{.forward = forward,
                                         .gradient = gradient,
                                         .parameter_gradient = parameter_gradient,
+                                        .gradient_sums = gradient_sums,
                                         .statistics = statistics,
                                         .normalize = normalize};
   return kKernels;

@@ -1,5 +1,6 @@
-// NormCpuBlocks: gradients of rows that are contiguous and equally far apart, a block of rows at a time: first the sums
-// of dw and db over the block, then dx, while dy and x are in the caches. Tuning knob: non-temporal stores.
+// NormCpuBlocks: gradients of rows that are contiguous and equally far apart. A task takes some rows at a time: first
+// their sums and those of dw and db in one pass, then dx, while dy and x are in the caches. Tuning knob: non-temporal
+// stores.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <array>
@@ -15,10 +16,8 @@
 namespace polymio::norm {
 namespace {
 
-using kernels::Reduction;
-
 constexpr std::int64_t kBlockBytes = std::int64_t{1} << 19;  // of dy and x: half of a usual L2 cache
-constexpr std::int64_t kRows = 16;                           // most that are computed together, as lanes of a vector
+constexpr std::int64_t kLeastRows = 4, kRows = 16;           // that are computed together
 constexpr std::int64_t kColumns = 512;                       // of which a task adds up the blocks' sums
 
 /// Rows of a block: enough for a task, and for their sums in double to be small beside them; few enough for 64 tasks,
@@ -48,30 +47,31 @@ class Blocks {
         length_(p.length()),
         block_(block_rows(p)),
         blocks_(ceil_div(rows_, block_)),
-        together_(std::clamp<std::int64_t>(kBlockBytes / (4 * length_ * size()), 1, kRows)),
+        together_(std::clamp<std::int64_t>(kBlockBytes / (4 * length_ * size()), kLeastRows, kRows)),
+        kernels_(kernels),
+        variant_{p.x.type, p.parameters, p.statistics, p.kind == Kind::kRms, false, p.affine == Affine::kYes},
+        gradient_(kernels.gradient(variant_)),
         non_temporal_(non_temporal) {
     const Loop kept = loops_of(p).kept;
     for (std::size_t o = 0; o < stride_.size(); ++o) stride_[o] = kept.inner().strides[o] * size();
-    const kernels::NormVariant v{p.x.type, p.parameters, p.statistics, is_rms(), false, p.affine == Affine::kYes};
-    gradient_ = kernels.gradient(v);
-    parameters_ = kernels.parameter_gradient(v);
   }
 
   void run(Stream& stream, const Problem::Args& a) const {
-    const std::int64_t sums = static_cast<std::int64_t>(parameters_->accumulators) * length_;
-    // [block][accumulator][column]
+    const std::size_t parameters = is_rms() ? 1 : 2;
+    const std::int64_t sums = static_cast<std::int64_t>(parameters) * length_;
+    // [block][parameter][column]
     const auto table = std::make_unique_for_overwrite<double[]>(static_cast<std::size_t>(blocks_ * sums));
     stream.parallel_for(static_cast<std::size_t>(blocks_), 0, [&](std::size_t i, void*) {
       const std::int64_t first = static_cast<std::int64_t>(i) * block_, end = std::min(first + block_, rows_);
       double* const of_block = table.get() + static_cast<std::int64_t>(i) * sums;
       std::fill_n(of_block, sums, 0.0);
-      add_parameters(a, first, end, of_block);
-      for (std::int64_t row = first, n; row < end; row += n) compute_rows(a, row, n = std::min(together_, end - row));
+      for (std::int64_t row = first, n; row < end; row += n)
+        compute_rows(a, row, n = std::min(together_, end - row), of_block);
     });
     for_ranges(stream, length_, kColumns, [&](std::int64_t first, std::int64_t end) {
       std::array<std::array<double, kColumns>, 2> sum{};
       for (std::int64_t b = 0; b < blocks_; ++b)
-        for (std::size_t k = 0; k < parameters_->accumulators; ++k) {
+        for (std::size_t k = 0; k < parameters; ++k) {
           const double* const part = table.get() + b * sums + static_cast<std::int64_t>(k) * length_;
           for (std::int64_t c = first; c < end; ++c) sum[k][static_cast<std::size_t>(c - first)] += part[c];
         }
@@ -81,58 +81,42 @@ class Blocks {
   }
 
  private:
-  bool is_rms() const { return p_.kind == Kind::kRms; }
+  bool is_rms() const { return variant_.rms; }
   std::int64_t size() const { return static_cast<std::int64_t>(size_of(p_.x.type)); }
   char* at(const void* data, std::size_t operand, std::int64_t row) const {
     return static_cast<char*>(const_cast<void*>(data)) + row * stride_[operand];
   }
 
-  /// Calls input(address, bytes per row) for the statistics of rows.
-  template <class Input>
-  void each_statistic(const Problem::Args& a, std::int64_t first, Input&& input) const {
-    const auto size = static_cast<std::int64_t>(size_of(p_.statistics));
-    for (const void* of_row : {is_rms() ? nullptr : a.mean, a.rstd})
-      if (of_row) input(static_cast<const char*>(of_row) + first * size, size);
-  }
-
-  void add_parameters(const Problem::Args& a, std::int64_t first, std::int64_t end, double* sums) const {
-    kernels::Rows rows{.in = {at(a.dy, 1, first), at(a.x, 2, first)},
-                       .row_bytes = {stride_[1], stride_[2]},
-                       .rows = end - first,
-                       .n = length_};
-    each_statistic(a, first, [&, k = std::size_t{2}](const void* in, std::int64_t row_bytes) mutable {
-      rows.in[k] = in;
-      rows.row_bytes[k++] = row_bytes;
-    });
-    parameters_->reduce_columns(nullptr, rows, first, sums, length_);
-  }
-
-  void compute_rows(const Problem::Args& a, std::int64_t first, std::int64_t n) const {
+  /// dx of n rows; dw and db are added to `sums`.
+  void compute_rows(const Problem::Args& a, std::int64_t first, std::int64_t n, double* sums) const {
     const kernels::NormJob job{non_temporal_};
-    const bool affine = p_.affine == Affine::kYes;
     kernels::Run run{.in = {at(a.dy, 1, first), at(a.x, 2, first), a.weight},
                      .out = {at(a.dx, 0, first)},
                      .n = length_,
                      .rows = n,
                      .in_row_bytes = {stride_[1], stride_[2]},
                      .out_row_bytes = {stride_[0]}};
-    each_statistic(a, first, [&, k = std::size_t{affine ? 3u : 2u}](const void* in, std::int64_t row_bytes) mutable {
+    const auto statistic = static_cast<std::int64_t>(size_of(p_.statistics));
+    std::size_t k = variant_.affine ? 3 : 2;
+    for (const void* of_row : {is_rms() ? nullptr : a.mean, a.rstd}) {
+      if (!of_row) continue;
       run.repeats |= 1u << k;
-      run.in[k] = in;
-      run.in_row_bytes[k++] = row_bytes;
-    });
+      run.in[k] = static_cast<const char*>(of_row) + first * statistic;
+      run.in_row_bytes[k++] = statistic;
+    }
     std::array<double, kernels::kMaxAccumulators* static_cast<std::size_t>(kRows)> values;
-    gradient_->reduce_each(&job, run, 0, values.data(), kRows);
+    kernels_.gradient_sums(variant_, run, values.data(), kRows, sums);
     mean_gradients(p_, n, values.data(), kRows);
     gradient_->apply(&job, run, values.data(), kRows, 1);
   }
 
   Problem p_;
   std::int64_t rows_, length_, block_, blocks_, together_;
+  const kernels::NormKernels& kernels_;
+  kernels::NormVariant variant_;
+  const kernels::Reduction<>* gradient_;
   bool non_temporal_;
   std::array<std::int64_t, 3> stride_{};  // bytes between rows of dx, dy and x
-  const Reduction<>* gradient_ = nullptr;
-  const Reduction<>* parameters_ = nullptr;
 };
 
 class CpuBlocks final : public Solver<Problem> {
