@@ -20,7 +20,8 @@ const Operand& output(std::span<const Operand> operands) {
 
 bool all_finite(const Operand& o) {
   if (is_integer(o.desc.type)) return true;
-  for (std::int64_t i = 0; i < o.desc.space(); ++i)
+  const std::int64_t count = o.desc.space();
+  for (std::int64_t i = 0; i < count; ++i)
     if (!std::isfinite(dtype::load(o.desc.type, *o.address, i))) return false;
   return true;
 }

@@ -10,6 +10,7 @@
 #include "base/math.h"
 #include "convolution/sample_problem.h"
 #include "core/kernel_builder.h"
+#include "core/registry.h"
 #include "primitives/convolution/cuda/hopper.h"
 #include "primitives/convolution/cuda/hopper_packing.h"
 #include "primitives/convolution/cuda/hopper_slices.h"

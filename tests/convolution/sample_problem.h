@@ -5,6 +5,7 @@
 #include <random>
 #include <vector>
 
+#include "../random.h"
 #include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution {
@@ -79,10 +80,10 @@ struct Data {
   }
   static void fill(const TensorDesc& t, std::vector<unsigned char>& to, std::uint64_t seed) {
     std::mt19937_64 engine(seed);
-    std::uniform_real_distribution<double> real(-1, 1);
     std::uniform_int_distribution<int> integer(-100, 100);
-    for (std::int64_t i = 0; i < t.space(); ++i)
-      dtype::store(t.type, to.data(), i, is_integer(t.type) ? integer(engine) : real(engine));
+    const std::int64_t count = t.space();
+    for (std::int64_t i = 0; i < count; ++i)
+      dtype::store(t.type, to.data(), i, is_integer(t.type) ? integer(engine) : test::random_unit(engine));
   }
 };
 

@@ -211,6 +211,9 @@ TEST_F(Sm90Kernels, AreRefusedWhereTheCompilerSaysThatTheyAreSlow) {
 
 /// Every tune point with POLYMIO_TEST_POINTS=all (./dev test --points), else some of each source.
 TEST(Sm90Templates, CompileAtTunePointsWithoutSpills) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the compiler is not sanitized, but four times as slow with the sanitizer's allocator";
+#endif
   constexpr const char* kArchitecture = "cuda-sm90";
   constexpr std::size_t kFew = 10;  // per source
   const auto compiler = compiler_for(kArchitecture);

@@ -10,6 +10,7 @@
 
 #include "core/handle.h"
 #include "primitives/convolution/convolution.h"
+#include "tests/random.h"
 
 namespace polymio::convolution {
 namespace {
@@ -99,10 +100,10 @@ class Data {
 
  private:
   static std::vector<char> fill(const TensorDesc& t, unsigned seed) {
-    std::mt19937 engine(seed);
-    std::uniform_real_distribution<double> real(-1, 1);
+    std::mt19937_64 engine(seed);
     std::vector<char> bytes(t.bytes());
-    for (std::int64_t i = 0; i < t.space(); ++i) dtype::store(t.type, bytes.data(), i, real(engine), -1);
+    const std::int64_t count = t.space();
+    for (std::int64_t i = 0; i < count; ++i) dtype::store(t.type, bytes.data(), i, test::random_unit(engine));
     return bytes;
   }
 

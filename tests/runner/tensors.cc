@@ -5,6 +5,8 @@
 #include <limits>
 #include <random>
 
+#include "tests/random.h"
+
 namespace polymio::test {
 
 namespace {
@@ -25,11 +27,10 @@ double factor(Data data) { return data == Data::kSmall ? 0x1p-70 : data == Data:
 std::vector<unsigned char> random_tensor(const reference::Tensor& t, std::uint64_t seed, Gaps gaps, Data data) {
   std::vector<unsigned char> bytes(t.bytes(), reference::nan_byte(t.type));
   std::mt19937_64 engine(seed);
-  std::uniform_real_distribution<double> real(-1, 1);
   std::lognormal_distribution<double> wide(0, 3);
   std::uniform_int_distribution<int> integer(-100, 100);
   const auto number = [&] {
-    const double v = real(engine) * factor(data);
+    const double v = random_unit(engine) * factor(data);
     return data == Data::kLogNormal ? std::copysign(wide(engine), v) : v;
   };
   const bool integers = reference::is_integer(t.type);
