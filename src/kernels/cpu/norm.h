@@ -31,7 +31,7 @@ struct NormKernels {
   /// dw and db of each element of a row, from dy, x, mean and rstd; RMS: dw from dy, x and rstd.
   const Reduction<>* (*parameter_gradient)(const NormVariant&);
   /// Both in one pass over a run with the inputs of gradient: its rows' values[k * pitch + row], and dw and, unless
-  /// RMS, db, which are added to sums[k * n + element]. Of few rows: sums of elements are float.
+  /// RMS, db, which it adds to sums[k * n + element]. For few rows: the sum of an element over the rows is float.
   void (*gradient_sums)(const NormVariant&, const Run&, double* values, std::int64_t pitch, double* sums);
   /// What forward's apply takes, from the values of n rows of `length` elements: values[k * pitch + row]. The second
   /// values are rstd for RMS, too.

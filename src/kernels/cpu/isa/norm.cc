@@ -158,13 +158,6 @@ struct WeightGradient {
 template <class S>
 using Arithmetic = std::conditional_t<__is_same(S, double), double, float>;
 
-/// Calls body<P>() for the type of parameters or statistics of data of type S.
-template <class S, class Body>
-auto with_other(DataType other, const Body& body) {
-  if constexpr (kIs16BitFloat<S>)
-    if (other == DataType::kFloat) return body.template operator()<float>();
-  return body.template operator()<S>();
-}
 /// Calls body<S, P>() for the types of data and of parameters or statistics.
 template <class Body>
 auto with_types(DataType data, DataType other, const Body& body) {

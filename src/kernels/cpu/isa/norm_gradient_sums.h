@@ -6,6 +6,14 @@
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
+/// Calls body<P>() for the type of parameters or statistics of data of type S.
+template <class S, class Body>
+auto with_other(DataType other, const Body& body) {
+  if constexpr (kIs16BitFloat<S>)
+    if (other == DataType::kFloat) return body.template operator()<float>();
+  return body.template operator()<S>();
+}
+
 /// T: type of the arithmetic.
 template <class S, class T>
 class GradientSums {
@@ -81,20 +89,12 @@ class GradientSums {
           [&](const void* const* from, int k) {
             return Elements<S, T>::load(PartialInputs<S>(from + k, 1, i, static_cast<int>(n - i)).in[0], 0);
           },
-          [&](Vec<T> v) { return used ? v : Vec<T>{}; });  // no lane has an infinite number
+          [&](Vec<T> v) { return used ? v : Vec<T>{}; });  // lanes after the row add 0 even if rstd is infinite
     }
     for (int r = 0; r < kRows; ++r) {
       g_sums[r] = g_sum[r];
       products[r] = product[r];
     }
-  }
-
-  /// Calls body<P>() for a type of parameters or statistics.
-  template <class Body>
-  static auto with_type(DataType t, const Body& body) {
-    if constexpr (kIs16BitFloat<S>)
-      if (t == DataType::kFloat) return body.template operator()<float>();
-    return body.template operator()<S>();
   }
 
   /// n elements of the weight from c on, 1 without one; whole vectors are written.
@@ -103,7 +103,7 @@ class GradientSums {
       for (i64 i = 0; i < n; i += kStep) store(to + i, broadcast(T{1}));
       return;
     }
-    with_type(v_.parameters, [&]<class P>() {
+    with_other<S>(v_.parameters, [&]<class P>() {
       const void* const from[] = {static_cast<const P*>(run_.in[2]) + c};
       i64 i = 0;
       for (; i + kStep <= n; i += kStep) store(to + i, Elements<P, T>::load(from[0], i));
@@ -113,7 +113,7 @@ class GradientSums {
 
   /// Input k, which has one element per row.
   T statistic(int k, i64 row) const {
-    return with_type(v_.statistics, [&]<class Q>() {
+    return with_other<S>(v_.statistics, [&]<class Q>() {
       const void* const from[] = {static_cast<const unsigned char*>(run_.in[k]) + row * run_.in_row_bytes[k]};
       return static_cast<T>(Elements<Q, T>::load(PartialInputs<Q>(from, 1, 0, 1).in[0], 0)[0]);
     });
