@@ -18,6 +18,7 @@
 #include "convolution/sample_problem.h"
 #include "core/kernel_builder.h"
 #include "primitives/activation/activation.h"
+#include "primitives/convolution/cuda/hopper.h"
 #include "primitives/convolution/cuda/hopper_plan.h"
 #include "primitives/convolution/definition.h"
 #include "tests/convolution/hopper_programs.h"
@@ -156,17 +157,19 @@ class HostHopper final : public ForwardingStream {
     }
   }
 
-  /// Of a tensor (images, channels, pixels), as (images, pixels, channels).
+  /// Of a tensor (images, channels, pixels) with pitches, as (images, pixels, channels).
   void split_planes(std::span<const Argument> arguments) {
     const auto* const from = static_cast<const float*>(address(arguments, 0));
     void* const to = address(arguments, 1);
     const int channels = value_of(arguments[2], 0), pixels = value_of(arguments[3], 0);
-    const auto count = value_of(arguments[4], std::int64_t{});
+    const auto image_pitch = value_of(arguments[4], std::int64_t{}),
+               plane_pitch = value_of(arguments[5], std::int64_t{}), count = value_of(arguments[6], std::int64_t{});
     memory.push_back({to, static_cast<std::size_t>(count) * 6});
     for (std::int64_t e = 0; e < count; ++e) {
       const std::int64_t pixel = e % pixels, channel = e / pixels % channels, image = e / pixels / channels;
-      if (split_float(from[e], to, (image * pixels + pixel) * channels + channel, count))
-        *static_cast<unsigned*>(address(arguments, 5)) = 1;
+      const float v = from[image * image_pitch + channel * plane_pitch + pixel];
+      if (split_float(v, to, (image * pixels + pixel) * channels + channel, count))
+        *static_cast<unsigned*>(address(arguments, 7)) = 1;
     }
   }
 
@@ -204,6 +207,7 @@ struct Options {
   const char* solver = "ConvHopper";  // its name without the direction
   std::array<int, 2> parts = {};      // ConvHopperSplit: of bf16 that the operands x or y and w need
   int infinite = -1;                  // which operand has an infinity
+  std::int64_t most_bytes = 0;        // ConvHopperSplit: of parts, without slices; 0: as usual
 };
 
 /// A problem with its tensors and the expected output.
@@ -233,6 +237,10 @@ class Layer {
     for (const SolverBase* s : solvers(d, DeviceKind::kCuda))
       if (std::string_view name = s->info().name; name.substr(0, name.size() - 3) == o.solver)
         solver_ = dynamic_cast<const GpuSolver<Problem>*>(s);
+    if (o.most_bytes > 0) {
+      of_slices_ = cuda::make_hopper_split({136, "ConvHopperSplit"}, d, o.most_bytes);
+      solver_ = of_slices_.get();
+    }
     const TensorDesc* const tensors[] = {&p_.x, &p_.w, &p_.y, &p_.y};
     for (std::size_t i = 0; i < 4; ++i) data_[i] = random(tensors[i]->type, tensors[i]->space(), 2);
     for (std::size_t i = 0; i < 2 && o.parts[0]; ++i) set_parts(operand(i), o.parts[i]);
@@ -393,6 +401,7 @@ class Layer {
   HostHopper stream_;
   Problem p_;
   const GpuSolver<Problem>* solver_ = nullptr;
+  std::unique_ptr<const GpuSolver<Problem>> of_slices_;
   std::vector<unsigned char> data_[4], old_, bias_, scale_, expected_;  // x, w, y, residual
   Problem::Args args_{};
 };

@@ -409,6 +409,30 @@ TEST_F(HopperPlan, Parts) {
   }
 }
 
+// Of images, then of rows with their neighbours that a filter needs; both layouts, strides, one to three dimensions.
+TEST_F(HopperPlan, SlicesOfParts) {
+  const Shape images{.x = {2, 24, 16, 14}, .w = {72, 24, 2, 3}, .pad = {1, 2}, .dilation = {2, 2}},
+      rows{.x = {2, 40, 19, 9}, .w = {72, 40, 3, 3}, .pad = {1, 1}, .stride = {2, 2}, .dilation = {1, 2}},
+      series{.x = {1, 24, 301}, .w = {72, 24, 3}, .pad = {1}, .stride = {2}},
+      volume{.x = {1, 24, 9, 6, 5}, .w = {72, 24, 2, 3, 3}, .pad = {1, 1, 0}, .stride = {1, 2, 1}};
+  for (const Shape& s : {images, rows, series, volume})
+    for (const Direction d : kDirections)
+      for (const bool planes : {false, true}) {
+        const bool weights = d == kWeights;
+        if (planes && (weights || s.x.size() != 4)) continue;
+        Options o = in_parts({2, 2}, &s == &rows ? 0 : -1);
+        o.planes = planes;
+        o.alpha = 0.5;
+        if (weights) o.beta = 2;
+        const Problem p = problem(d, s);
+        const std::int64_t image = (p.first_input().count() + (weights ? p.y.count() : 0)) / p.n() * 6;
+        for (const std::int64_t parts : {p.n() * image - 64, image / 2}) {
+          o.most_bytes = 2048 + (weights ? parts * 8 / 7 : parts + p.w.count() * 6);
+          Layer(d, s, o).check(weights ? TunePoint{3, 1} : TunePoint{d == kForward ? 12 : 10, 1, 0});
+        }
+      }
+}
+
 // Whole tiles; shares that begin and end within tiles, more and fewer of them than tiles; parts of tiles.
 TEST_F(HopperPlan, SharesAndPartsOfWeights) {
   const Shape tails{.x = {2, 72, 19, 30}, .w = {136, 72, 2, 1}, .pad = {1, 1}};

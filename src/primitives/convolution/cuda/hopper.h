@@ -30,5 +30,6 @@ std::unique_ptr<const GpuSolver<Problem>> make_hopper(const SolverInfo&, Directi
 
 /// `most_bytes`: of copies of a problem that is not sliced.
 std::unique_ptr<const GpuSolver<Problem>> make_hopper_packed(const SolverInfo&, Direction, std::int64_t most_bytes);
+std::unique_ptr<const GpuSolver<Problem>> make_hopper_split(const SolverInfo&, Direction, std::int64_t most_bytes);
 
 }  // namespace polymio::convolution::cuda

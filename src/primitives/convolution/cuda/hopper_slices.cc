@@ -15,14 +15,6 @@ namespace {
 bool is_data(const Problem& p) { return p.direction == Direction::kBackwardData; }
 bool is_weights(const Problem& p) { return p.direction == Direction::kBackwardWeights; }
 
-/// With swapped weights, if any.
-std::int64_t copied_bytes(const Problem& p, bool summed) {
-  const HopperPacking plan = hopper_packing(p, summed);
-  return plan.bytes() + (hopper_swaps_weights(plan.inner) ? static_cast<std::int64_t>(plan.inner.w.bytes()) : 0);
-}
-/// Of a slice.
-std::int64_t copied_bytes(const Problem& p) { return copied_bytes(p, is_weights(p)); }
-
 /// The tensor whose rows are divided: the output, or dy.
 const TensorDesc& divided(const Problem& p) { return is_data(p) ? p.x : p.y; }
 
@@ -73,23 +65,24 @@ std::optional<std::int64_t> largest_part(std::int64_t all, std::int64_t unit, co
   }
 }
 
-/// Rows per slice of one image; none if its copies are not of whole rows.
-std::optional<std::int64_t> rows_per_slice(const Problem& image, std::int64_t most_bytes) {
-  const HopperPacking plan = hopper_packing(image);
-  const bool folds = plan.swapped || plan.overlaps || plan.inner.geometry.stride != image.geometry.stride;
-  const std::int64_t reach = (image.filter(0) - 1) * image.geometry.dilation[0];
-  if (folds || image.geometry.pad[0] > reach) return {};
-  const std::int64_t all = divided(image).lens[2];
-  return largest_part(all, row_unit(image), [&](std::int64_t rows) {
-    // The first rows need none before them.
-    return copied_bytes(of_rows(image, 0, std::min(rows, all)).problem) <= most_bytes &&
-           (rows >= all || copied_bytes(of_rows(image, rows, std::min(2 * rows, all)).problem) <= most_bytes);
-  });
-}
-
 class Slicer {
  public:
-  explicit Slicer(const Problem& p) : p_(p) {}
+  Slicer(const Problem& p, const CopiedBytes& copied, std::int64_t most_bytes)
+      : p_(p), copied_(copied), most_bytes_(most_bytes) {}
+
+  bool fits(const Problem& slice) const { return copied_(slice, is_weights(p_)) <= most_bytes_; }
+
+  /// Rows per slice of one image, if that many fit.
+  std::optional<std::int64_t> rows_per_slice() const {
+    const Problem image = of_images(p_, 1);
+    if (image.geometry.pad[0] > (image.filter(0) - 1) * image.geometry.dilation[0]) return {};
+    const std::int64_t all = divided(image).lens[2];
+    return largest_part(all, row_unit(image), [&](std::int64_t rows) {
+      // The first rows need none before them.
+      return fits(of_rows(image, 0, std::min(rows, all)).problem) &&
+             (rows >= all || fits(of_rows(image, rows, std::min(2 * rows, all)).problem));
+    });
+  }
 
   void add(const Problem& slice, std::int64_t x, std::int64_t y) {
     auto shape = std::ranges::find(made_.shapes, slice);
@@ -118,28 +111,44 @@ class Slicer {
 
  private:
   const Problem& p_;
+  const CopiedBytes& copied_;
+  std::int64_t most_bytes_;
   HopperSlices made_;
 };
 
+/// With swapped weights, if any.
+std::int64_t packed_bytes(const Problem& p, bool summed) {
+  const HopperPacking plan = hopper_packing(p, summed);
+  return plan.bytes() + (hopper_swaps_weights(plan.inner) ? static_cast<std::int64_t>(plan.inner.w.bytes()) : 0);
+}
+
+/// Whether copies are of whole rows.
+bool copies_rows(const Problem& image) {
+  const HopperPacking plan = hopper_packing(image);
+  return !plan.swapped && !plan.overlaps && plan.inner.geometry.stride == image.geometry.stride;
+}
+
 }  // namespace
 
-HopperSlices hopper_slices(const Problem& p, std::int64_t most_bytes) {
-  Slicer slicer(p);
-  const Problem image = of_images(p, 1);
+HopperSlices hopper_slices(const Problem& p, const CopiedBytes& copied, bool divides_images, std::int64_t most_bytes) {
   // Partial sums of blocks need workspace, too: whole problems have points with few.
   const std::int64_t most_whole = most_bytes - (is_weights(p) ? most_bytes / 16 : 0);
   if (is_weights(p)) most_bytes -= most_bytes / 8;
-  if (copied_bytes(p, false) <= most_whole) {
+  Slicer slicer(p, copied, most_bytes);
+  if (copied(p, false) <= most_whole) {
     slicer.add(p, 0, 0);
-  } else if (copied_bytes(image) <= most_bytes) {
-    slicer.add_images(
-        *largest_part(p.n(), 1, [&](std::int64_t images) { return copied_bytes(of_images(p, images)) <= most_bytes; }));
-  } else if (const auto rows = rows_per_slice(image, most_bytes)) {
+  } else if (slicer.fits(of_images(p, 1))) {
+    slicer.add_images(*largest_part(p.n(), 1, [&](std::int64_t images) { return slicer.fits(of_images(p, images)); }));
+  } else if (const auto rows = divides_images ? slicer.rows_per_slice() : std::nullopt) {
     slicer.add_rows(*rows);
   } else {
     slicer.add(p, 0, 0);
   }
   return slicer.made();
+}
+
+HopperSlices hopper_slices(const Problem& p, std::int64_t most_bytes) {
+  return hopper_slices(p, packed_bytes, copies_rows(of_images(p, 1)), most_bytes);
 }
 
 }  // namespace polymio::convolution::cuda

@@ -20,6 +20,7 @@ namespace polymio::convolution {
 namespace {
 
 using cuda::HopperProduct;
+using cuda::HopperSlices;
 using cuda::HopperTile;
 
 constexpr std::int64_t kParts = 3, kPartBytes = 2, kPairs = 6;
@@ -28,13 +29,9 @@ constexpr std::int64_t kSplitThreads = 256, kSplitUnit = 8, kSplitTile = 64;  //
 constexpr std::int64_t kAlignment = 256;  // of parts in the workspace, which begins with a flag
 constexpr int kSize = sizeof(float);
 
-/// Channels first, and not also channels last.
-bool is_planes(const TensorDesc& t) { return t.is_channels_first() && !t.is_channels_last(); }
-
-/// The problem of as many images whose operands are parts, packed with channels last.
-Problem of_parts(const Problem& p, std::int64_t images) {
+/// The problem whose operands are parts, packed with channels last.
+Problem of_parts(const Problem& p) {
   Problem q = p;
-  q.x.lens[0] = q.y.lens[0] = images;
   for (TensorDesc* t : {&q.x, &q.w, &q.y}) {
     t->type = t->cast = DataType::kBFloat16;
     if (t != &q.output()) *t = cuda::channels_last(*t, t->lens[0], t->lens[1]);
@@ -42,67 +39,62 @@ Problem of_parts(const Problem& p, std::int64_t images) {
   return q;
 }
 
-std::int64_t part_bytes(std::int64_t elements) { return round_up(elements * kParts * kPartBytes, kAlignment); }
+std::int64_t part_bytes(const TensorDesc& t) { return round_up(t.count() * kParts * kPartBytes, kAlignment); }
 
-bool is_weights(const Problem& p) { return p.direction == Direction::kBackwardWeights; }
-
-/// Bytes of the parts of so many images: of x or dy, or for the gradient of the weights of both.
-std::int64_t image_bytes(const Problem& p, std::int64_t images) {
-  const auto bytes = [&](const TensorDesc& t) { return part_bytes(t.count() / p.n() * images); };
-  return bytes(p.first_input()) + (is_weights(p) ? bytes(p.y) : 0);
+/// Of the flag and of both operands.
+std::int64_t copied_bytes(const Problem& p) {
+  return 2 * kAlignment + part_bytes(p.first_input()) + part_bytes(p.second_input());
 }
 
-/// The images whose parts fit the workspace, and so many at a time.
-struct Slices {
-  std::int64_t images = 0, count = 0;  // of a slice, but for the last; 0: not even one image fits
+/// Slices whose parts fit a workspace; an eighth of it is for partial sums of gradients of the weights.
+HopperSlices slices_of(const Problem& p, std::int64_t most_bytes) {
+  const auto copied = [&](const Problem& slice, bool summed) {
+    const bool whole_weights = p.direction == Direction::kBackwardWeights && !summed;
+    return copied_bytes(slice) + (whole_weights ? most_bytes / 16 : 0);  // as much is left for them anyway
+  };
+  return cuda::hopper_slices(p, copied, true, most_bytes);
+}
 
-  explicit Slices(const Problem& p) {
-    constexpr std::int64_t kPartialBytes = 64 << 20;  // of gradients of the weights
-    const std::int64_t left =
-        cuda::kMostCopiedBytes - 2 * kAlignment - (is_weights(p) ? kPartialBytes : part_bytes(p.w.count()));
-    const std::int64_t most = std::min(p.n(), left / image_bytes(p, 1));
-    if (most < 1) return;
-    images = ceil_div(p.n(), ceil_div(p.n(), most));
-    count = ceil_div(p.n(), images);
-  }
-  std::int64_t last_images(const Problem& p) const { return p.n() - images * (count - 1); }
-};
-
-/// fp32 of as many images or filters that become parts.
+/// fp32 of a tensor that become parts.
 struct Operand {
   const void* data;
   char* parts;
-  std::int64_t outer, channels, pixels;
-  bool planes;
+  std::int64_t outer, channels, pixels, image_pitch, plane_pitch;
 
-  Operand(const TensorDesc& t, std::int64_t count, const void* from, char* to)
-      : data(from),
-        parts(to),
-        outer(count),
-        channels(t.lens[1]),
-        pixels(t.count() / t.lens[0] / channels),
-        planes(is_planes(t)) {}
+  /// Rows of one image, or images, of a packed tensor.
+  Operand(const TensorDesc& t, const void* from, char* to)
+      : data(from), parts(to), outer(t.lens[0]), channels(t.lens[1]), pixels(t.count() / outer / channels) {
+    const auto strides = meaningful_strides(t);
+    image_pitch = strides[0];
+    plane_pitch = strides[1];
+  }
   std::int64_t size() const { return outer * channels * pixels; }
+  bool planes() const { return plane_pitch != 1; }
 };
 
-/// Kernels of a solver: of the products, then these.
-enum KernelNumber : std::size_t { kProducts, kSplitFloats, kSplitPlanes, kAddPartials };
+/// Kernels of a solver; of the products one per shape of slices, then that of partial sums.
+enum KernelNumber : std::size_t { kSplitFloats, kSplitPlanes, kProducts };
 
 void add_split_specs(std::vector<KernelSpec>& to) {
   for (const char* const entry : {"split_floats", "split_planes"})
     to.push_back({"primitives/convolution/cuda/split.cl", entry, {}});
 }
 
-void split(Stream& stream, const Kernels& built, const Operand& first, const Operand& second, Buffer outside) {
-  const std::int64_t a = first.planes ? 0 : first.size(), b = second.planes ? 0 : second.size();
-  if (a + b > 0)
-    launch(stream, *built[kSplitFloats], launch_shape(kSplitThreads, ceil_div(a + b, kSplitThreads * kSplitUnit)),
-           Buffer(first.data), Buffer(first.parts), a, Buffer(second.data), Buffer(second.parts), b, outside);
-  for (const Operand* o : {&first, &second}) {
-    if (!o->planes || o->outer == 0) continue;
-    const std::int64_t tiles = ceil_div(o->channels, kSplitTile) * ceil_div(o->pixels, kSplitTile);
-    launch(stream, *built[kSplitPlanes], launch_shape(kSplitThreads, o->outer * tiles), Buffer(o->data),
-           Buffer(o->parts), gpu::narrow(o->channels), gpu::narrow(o->pixels), o->size(), outside);
+void split(Stream& stream, const Kernels& built, const std::vector<Operand>& operands, Buffer outside) {
+  Operand none = operands[0];
+  none.outer = 0;
+  const Operand &first = operands[0].planes() ? none : operands[0],
+                &second = operands.size() < 2 || operands[1].planes() ? none : operands[1];
+  const std::int64_t elements = first.size() + second.size();
+  if (elements > 0)
+    launch(stream, *built[kSplitFloats], launch_shape(kSplitThreads, ceil_div(elements, kSplitThreads * kSplitUnit)),
+           Buffer(first.data), Buffer(first.parts), first.size(), Buffer(second.data), Buffer(second.parts),
+           second.size(), outside);
+  for (const Operand& o : operands) {
+    if (!o.planes()) continue;
+    const std::int64_t tiles = ceil_div(o.channels, kSplitTile) * ceil_div(o.pixels, kSplitTile);
+    launch(stream, *built[kSplitPlanes], launch_shape(kSplitThreads, o.outer * tiles), Buffer(o.data), Buffer(o.parts),
+           gpu::narrow(o.channels), gpu::narrow(o.pixels), o.image_pitch, o.plane_pitch, o.size(), outside);
   }
 }
 
@@ -128,20 +120,19 @@ kernels::ConvUnsplit unsplit_of(const Problem& p, const void* first, const void*
   return all;
 }
 
-const char* images_after(const void* at, const TensorDesc& t, std::int64_t images) {
-  return static_cast<const char*>(at) + images * meaningful_strides(t)[0] * kSize;
-}
+const char* element(const void* tensor, std::int64_t at) { return static_cast<const char*>(tensor) + at * kSize; }
 
 /// What both solvers ask of a problem.
-Verdict check(const DeviceInfo& d, const Problem& p, Direction direction) {
+Verdict check(const DeviceInfo& d, const Problem& p, Direction direction, std::int64_t most_bytes) {
   POLYMIO_REQUIRE(p.direction == direction, "serves another direction");
   if (const Verdict v = cuda::hopper_runs_on(d); !v) return v;
   POLYMIO_REQUIRE(p.all_types(DataType::kFloat) && !p.has_casts(), "not fp32");
   for (const TensorDesc* t : {&p.first_input(), &p.second_input()})
     POLYMIO_REQUIRE(t->is_channels_last() || t->is_channels_first(), "inputs that are not packed");
-  const Problem q = of_parts(p, p.n());
-  if (const Verdict v = cuda::hopper_serves(q); !v) return v;
-  POLYMIO_REQUIRE(Slices(p).count > 0, "parts of an image need more than 512 MiB");
+  for (const Problem& slice : slices_of(p, most_bytes).shapes) {
+    if (const Verdict v = cuda::hopper_serves(of_parts(slice)); !v) return v;
+    POLYMIO_REQUIRE(copied_bytes(slice) <= most_bytes, "parts of a row need more than 512 MiB");
+  }
   return {};
 }
 
@@ -191,16 +182,14 @@ struct Call {
 /// The products of a slice.
 class Product {
  public:
-  Product(const DeviceInfo& d, const Problem& p, std::int64_t images, const TunePoint& point)
-      : fp32_(p), problem_(of_parts(p, images)), plan_(plan_of(d, problem_, point)) {
+  Product(const DeviceInfo& d, const Problem& p, const TunePoint& point)
+      : fp32_(p), problem_(of_parts(p)), plan_(plan_of(d, problem_, point)) {
     const std::int64_t tiles = plan_.shape.tiles;
     launch_ = launch_shape(kThreads, plan_.split > 1 ? tiles * plan_.split : std::min<std::int64_t>(tiles, d.units));
     launch_.cluster = static_cast<std::uint32_t>(plan_.split);
     launch_.shared_bytes =
         static_cast<std::uint32_t>(cuda::hopper_shared_bytes(problem_, plan_.tile, plan_.split, kSize));
   }
-
-  std::int64_t images() const { return problem_.n(); }
 
   KernelSpec kernel_spec() const {
     const auto& tile = plan_.tile;
@@ -248,52 +237,64 @@ class Product {
 /// How it computes is not what an fp32 solver usually does.
 class SplitSolver : public GpuSolver<Problem>, public NamesArithmetic {
  public:
-  using GpuSolver::GpuSolver;
+  SplitSolver(const SolverInfo& info, std::int64_t most_bytes) : GpuSolver(info), most_bytes_(most_bytes) {}
   const char* arithmetic() const final {
     return "products of three bf16 parts of each operand, or of fp32 where parts cannot represent an operand";
   }
+
+ protected:
+  /// Whether `can` holds for the parts of every slice.
+  template <class Can>
+  bool all_slices(const Problem& p, const Can& can) const {
+    return std::ranges::all_of(slices(p).shapes, [&](const Problem& slice) { return can(of_parts(slice)); });
+  }
+
+  HopperSlices slices(const Problem& p) const { return slices_of(p, most_bytes_); }
+
+  /// The sum over slices of what `of` gives for their shapes.
+  template <class Of>
+  static double sum_over(const HopperSlices& made, const Of& of) {
+    std::vector<double> values;
+    for (const Problem& shape : made.shapes) values.push_back(static_cast<double>(of(shape)));
+    double sum = 0;
+    for (const auto& slice : made.slices) sum += values[slice.shape];
+    return sum;
+  }
+
+  std::int64_t most_bytes_;  // of parts
 };
 
 class HopperSplit final : public SplitSolver {
  public:
-  HopperSplit(const SolverInfo& info, Direction d) : SplitSolver(info), direction_(d) {}
+  HopperSplit(const SolverInfo& info, Direction d, std::int64_t most_bytes)
+      : SplitSolver(info, most_bytes), direction_(d) {}
 
-  Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override { return check(d, p, direction_); }
+  Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
+    return check(d, p, direction_, most_bytes_);
+  }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     // Fitted to times on an H200.
-    constexpr double kGhz = 1.73, kFlop = 4096, kL2Bytes = 61;            // per clock
-    constexpr double kStore = 0.15, kSplitStore = 2.1, kPromotion = 216;  // clocks: of an element of a tile, of a step
-    constexpr double kApart = 1.2, kWide = 1.05;                          // times: tiles apart, of 192 columns
+    constexpr double kGhz = 1.73, kApart = 1.2, kWide = 1.05;  // times: tiles apart, of 192 columns
     constexpr double kStartUs = 4.8, kSliceUs = 1.7, kRate = 0.84;
-    const auto real = [](std::int64_t v) { return static_cast<double>(v); };
-    const Slices slices(p);
-    const HopperProduct plan = plan_of(d, of_parts(p, slices.images), point);
-    const HopperTile& tile = plan.tile;
-    const double elements = real(tile.rows()) * tile.columns;
-    const double products = kPairs * 2 * elements * cuda::kHopperDepth / kFlop;
-    const double loads = kParts * tile.stage_rows(p.direction == Direction::kBackwardData) * 128 / kL2Bytes;
-    const double step = std::max(products, loads) + kPromotion;
-    const std::int64_t blocks = cuda::hopper_steps(plan.shape.reduced);
-    double clocks = 0;
-    for (const kernels::ConvPhase& phase : plan.phases) {
-      const std::int64_t taps = std::int64_t{phase.taps[0]} * phase.taps[1] * phase.taps[2];
-      const std::int64_t steps = std::max<std::int64_t>(1, ceil_div(taps * blocks, std::int64_t{plan.split}));
-      const double own = real(steps) * step + kStore * elements * (plan.split > 1 ? kSplitStore : 1);
-      const std::int64_t tiles = std::int64_t{phase.row_tiles} * plan.shape.column_tiles * plan.split;
-      clocks += own * (plan.phases.size() == 1 ? real(ceil_div(tiles, std::int64_t{d.units})) : real(tiles) / d.units);
-    }
+    const bool data = direction_ == Direction::kBackwardData;
+    const HopperSlices made = slices(p);
+    const HopperTile tile = plan_of(d, of_parts(made.shapes[0]), point).tile;
     const double bytes_us = 1e3 * d.bandwidth_gbs * kRate;
-    const double in = real(p.first_input().count() + p.w.count()), out = real(p.output().count());
-    const double computed = real(slices.count) * clocks / (1e3 * kGhz);
-    const double moved = (in * kParts * kPartBytes + out * kSize) / bytes_us;
+    const double in =
+        sum_over(made, [](const Problem& q) { return q.first_input().count(); }) + static_cast<double>(p.w.count());
+    const double computed =
+        sum_over(made, [&](const Problem& q) { return clocks(d, plan_of(d, of_parts(q), point), data); }) /
+        (1e3 * kGhz);
+    const double moved = (in * kParts * kPartBytes + static_cast<double>(p.output().count()) * kSize) / bytes_us;
     const double overlapped = std::sqrt(std::sqrt(std::pow(computed, 4) + std::pow(moved, 4)));
-    return kStartUs + real(slices.count) * kSliceUs + in * (kSize + kParts * kPartBytes) / bytes_us +
+    return kStartUs + static_cast<double>(made.slices.size()) * kSliceUs +
+           in * (kSize + kParts * kPartBytes) / bytes_us +
            overlapped * (tile.apart ? kApart : 1) * (tile.columns > 128 ? kWide : 1);
   }
 
   TuneSpace tune_space(const DeviceInfo&, const Problem& p) const override {
-    TuneSpace space = cuda::hopper_space(of_parts(p, p.n()));
+    TuneSpace space = cuda::hopper_space(of_parts(p));
     std::erase_if(space[0].values, [](int tile) {
       return tile >= static_cast<int>(std::size(cuda::kProductTiles)) || !takes_parts(cuda::kProductTiles[tile]);
     });
@@ -301,49 +302,84 @@ class HopperSplit final : public SplitSolver {
   }
 
   bool is_valid(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
-    const auto tiles = tune_space(d, p)[0].values;
-    if (point.size() != 3 || std::ranges::find(tiles, point[0]) == tiles.end()) return false;
-    const Problem q = of_parts(p, Slices(p).images);
-    if (!cuda::hopper_takes(d, q, point)) return false;
-    // The sums of a wide tile leave too few registers for more.
-    return cuda::kProductTiles[point[0]].columns <= 128 ||
-           (point[1] == 1 && p.spatial() <= 2 && plan_of(d, q, point).one_phase);
+    return all_slices(p, [&](const Problem& q) { return takes(d, q, point); });
   }
-
   TunePoint default_point(const DeviceInfo& d, const Problem& p) const override { return least_estimate(*this, d, p); }
 
   std::size_t workspace_size(const DeviceInfo&, const Problem& p, const TunePoint&) const override {
-    return static_cast<std::size_t>(2 * kAlignment + part_bytes(p.w.count()) + image_bytes(p, Slices(p).images));
+    std::int64_t most = 0;
+    for (const Problem& slice : slices(p).shapes) most = std::max(most, copied_bytes(slice));
+    return static_cast<std::size_t>(most);
   }
 
   std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
-    std::vector<KernelSpec> specs = {Product(d, p, Slices(p).images, point).kernel_spec()};
+    std::vector<KernelSpec> specs;
     add_split_specs(specs);
+    for (const Problem& slice : slices(p).shapes) specs.push_back(Product(d, slice, point).kernel_spec());
     return specs;
   }
 
   Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint& point, const Kernels& built) const override {
-    const Slices slices(p);
-    const Product product(d, p, slices.images, point), last(d, p, slices.last_images(p), point);
-    return [p, slices, product, last, built](Stream& stream, const Args& a) {
+    const HopperSlices made = slices(p);
+    std::vector<Product> products;
+    for (const Problem& slice : made.shapes) products.emplace_back(d, slice, point);
+    return [p, made, products, built](Stream& stream, const Args& a) {
       const bool data = p.direction == Direction::kBackwardData;
-      char *const outside = flag_of(a), *const weight_parts = outside + kAlignment;
-      Call c{data ? a.y : a.x, a.w,        outside, weight_parts, weight_parts + part_bytes(p.w.count()),
-             data ? a.x : a.y, a.residual, a.bias,  a.scale,      cuda::hopper_scalars(a)};
+      char *const outside = flag_of(a), *const weights = outside + kAlignment, *const src = weights + part_bytes(p.w);
       stream.clear(outside, sizeof(unsigned));
-      for (std::int64_t slice = 0; slice < slices.count; ++slice) {
-        const Product& now = slice + 1 < slices.count ? product : last;
-        split(stream, built, {p.first_input(), now.images(), c.src, c.src_parts},
-              {p.w, slice == 0 ? p.k() : 0, c.weights, c.weight_parts}, outside);  // the weights once
-        now.run(stream, *built[kProducts], c);
-        c.src = images_after(c.src, p.first_input(), now.images());
-        c.dst = const_cast<char*>(images_after(c.dst, p.output(), now.images()));
-        if (c.residual) c.residual = images_after(c.residual, p.y, now.images());
+      bool are_split = false;
+      for (const auto& slice : made.slices) {
+        const Problem& shape = made.shapes[slice.shape];
+        const std::int64_t from = data ? slice.y : slice.x, to = data ? slice.x : slice.y;
+        const Call c{element(data ? a.y : a.x, from),
+                     a.w,
+                     outside,
+                     weights,
+                     src,
+                     const_cast<char*>(element(data ? a.x : a.y, to)),
+                     a.residual ? element(a.residual, slice.y) : nullptr,
+                     a.bias,
+                     a.scale,
+                     cuda::hopper_scalars(a)};
+        std::vector<Operand> operands = {{shape.first_input(), c.src, src}};
+        if (!are_split) operands.emplace_back(p.w, a.w, weights);
+        split(stream, built, operands, outside);
+        are_split = true;
+        products[slice.shape].run(stream, *built[kProducts + slice.shape], c);
       }
     };
   }
 
  private:
+  static bool takes(const DeviceInfo& d, const Problem& q, const TunePoint& point) {
+    if (point.size() != 3 || point[0] < 0 || point[0] >= static_cast<int>(std::size(cuda::kProductTiles))) return false;
+    if (!takes_parts(cuda::kProductTiles[point[0]]) || !cuda::hopper_takes(d, q, point)) return false;
+    // The sums of a wide tile leave too few registers for more.
+    return cuda::kProductTiles[point[0]].columns <= 128 ||
+           (point[1] == 1 && q.spatial() <= 2 && plan_of(d, q, point).one_phase);
+  }
+
+  static double clocks(const DeviceInfo& d, const HopperProduct& plan, bool data) {
+    constexpr double kFlop = 4096, kL2Bytes = 61;                         // per clock
+    constexpr double kStore = 0.15, kSplitStore = 2.1, kPromotion = 216;  // clocks: of an element of a tile, of a step
+    const auto real = [](std::int64_t v) { return static_cast<double>(v); };
+    const HopperTile& tile = plan.tile;
+    const double elements = real(tile.rows()) * tile.columns;
+    const double products = kPairs * 2 * elements * cuda::kHopperDepth / kFlop;
+    const double loads = kParts * tile.stage_rows(data) * 128 / kL2Bytes;
+    const double step = std::max(products, loads) + kPromotion;
+    const std::int64_t blocks = cuda::hopper_steps(plan.shape.reduced);
+    double sum = 0;
+    for (const kernels::ConvPhase& phase : plan.phases) {
+      const std::int64_t taps = std::int64_t{phase.taps[0]} * phase.taps[1] * phase.taps[2];
+      const std::int64_t steps = std::max<std::int64_t>(1, ceil_div(taps * blocks, std::int64_t{plan.split}));
+      const double own = real(steps) * step + kStore * elements * (plan.split > 1 ? kSplitStore : 1);
+      const std::int64_t tiles = std::int64_t{phase.row_tiles} * plan.shape.column_tiles * plan.split;
+      sum += own * (plan.phases.size() == 1 ? real(ceil_div(tiles, std::int64_t{d.units})) : real(tiles) / d.units);
+    }
+    return sum;
+  }
+
   Direction direction_;
 };
 
@@ -356,82 +392,78 @@ struct WeightsArguments : kernels::ConvUnsplit {
 
 class HopperSplitWeights final : public SplitSolver {
  public:
-  explicit HopperSplitWeights(const SolverInfo& info) : SplitSolver(info) {}
+  using SplitSolver::SplitSolver;
 
   Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
-    if (const Verdict v = check(d, p, Direction::kBackwardWeights); !v) return v;
+    if (const Verdict v = check(d, p, Direction::kBackwardWeights, most_bytes_); !v) return v;
     POLYMIO_REQUIRE(is_valid(d, p, {kNarrow, 1}), "at most 64 output channels, or more than 2^30 steps");
     return {};
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     constexpr double kGhz = 1.73, kFlop = 4096, kL2Bytes = 93, kPromotion = 216;
-    constexpr double kStartUs = 4.8, kSliceUs = 1.7, kRate = 0.84, kPartBytes = 4.15e6;
-    const Slices slices(p);
-    const auto plan = cuda::hopper_weights(d, of_parts(p, slices.images), point);
+    constexpr double kStartUs = 4.8, kSliceUs = 1.7, kRate = 0.84, kSumBytes = 4.15e6;
     const auto real = [](std::int64_t v) { return static_cast<double>(v); };
-    const double elements = real(plan.tile.rows()) * plan.tile.columns;
-    const double products = kPairs * 2 * elements * cuda::kHopperDepth / kFlop;
-    const double loads = kParts * real(plan.tile.rows() + plan.tile.columns) * 128 / kL2Bytes;
-    const double steps = real(ceil_div(std::int64_t{plan.shape.steps}, std::int64_t{plan.shape.groups}));
-    const double clocks = real(ceil_div(plan.blocks, d.units)) * steps * (std::max(products, loads) + kPromotion);
-    const double bytes_us = 1e3 * d.bandwidth_gbs * kRate, in = real(p.x.count() + p.y.count());
-    const double sums = plan.shape.has_parts ? 8 * real(plan.partials) / kPartBytes : 0;
-    return kStartUs +
-           real(slices.count) *
-               (kSliceUs + sums + std::max(clocks / (1e3 * kGhz), in * 6 / real(slices.count) / bytes_us)) +
-           in * 10 / bytes_us;
+    const double bytes_us = 1e3 * d.bandwidth_gbs * kRate;
+    const double us = sum_over(slices(p), [&](const Problem& slice) {
+      const auto plan = cuda::hopper_weights(d, of_parts(slice), point);
+      const double elements = real(plan.tile.rows()) * plan.tile.columns;
+      const double products = kPairs * 2 * elements * cuda::kHopperDepth / kFlop;
+      const double loads = kParts * real(plan.tile.rows() + plan.tile.columns) * 128 / kL2Bytes;
+      const double steps = real(ceil_div(std::int64_t{plan.shape.steps}, std::int64_t{plan.shape.groups}));
+      const double clocks = real(ceil_div(plan.blocks, d.units)) * steps * (std::max(products, loads) + kPromotion);
+      const double sums = plan.shape.has_parts ? 8 * real(plan.partials) / kSumBytes : 0;
+      const double read = real(slice.x.count() + slice.y.count());
+      return kSliceUs + sums + std::max(clocks / (1e3 * kGhz), read * kParts * kPartBytes / bytes_us) +
+             read * (kSize + kParts * kPartBytes) / bytes_us;
+    });
+    return kStartUs + us;
   }
 
   TuneSpace tune_space(const DeviceInfo&, const Problem&) const override {
     return {{"tile", {kWide, kNarrow}}, {"parts", {1}}};
   }
   bool is_valid(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
-    if (point.size() != 2 || (point[0] != kWide && point[0] != kNarrow) || point[1] != 1) return false;
-    return cuda::hopper_takes(d, of_parts(p, Slices(p).images), point);
+    return point.size() == 2 && (point[0] == kWide || point[0] == kNarrow) && point[1] == 1 &&
+           all_slices(p, [&](const Problem& q) { return cuda::hopper_takes(d, q, point); });
   }
   TunePoint default_point(const DeviceInfo& d, const Problem& p) const override { return least_estimate(*this, d, p); }
 
   std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
-    const Slices slices(p);
-    std::int64_t partials = 0;
-    for (const std::int64_t images : {slices.images, slices.last_images(p)})
-      partials = std::max(partials, cuda::hopper_weights(d, of_parts(p, images), point).partials);
-    return static_cast<std::size_t>(2 * kAlignment + image_bytes(p, slices.images) + partials * kSize);
+    std::int64_t most = 0;
+    for (const Problem& slice : slices(p).shapes)
+      most = std::max(most, copied_bytes(slice) + cuda::hopper_weights(d, of_parts(slice), point).partials * kSize);
+    return static_cast<std::size_t>(most);
   }
 
   std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
-    const auto tile = cuda::hopper_weights(d, of_parts(p, 1), point).tile;
+    const auto tile = cuda::hopper_weights(d, of_parts(p), point).tile;
     KernelSpec spec{"primitives/convolution/cuda/hopper_weights.cu", "conv_weights", {}};
     spec.generated = kernels::wgmma(tile.columns, "bf16", true, true);
     spec.instantiation = fmt::format("sm90::ConvWeights<sm90::SplitFloat, {}, {}, {}, {}, false>", p.spatial(),
                                      tile.row_blocks, tile.columns / 64, tile.stages);
-    std::vector<KernelSpec> specs = {spec};
+    std::vector<KernelSpec> specs;
     add_split_specs(specs);
+    specs.push_back(std::move(spec));
     specs.push_back({"primitives/convolution/gpu/columns.cl", "add_partials", {"-DIN=fp32", "-DOUT=fp32", "-DWIDE=0"}});
     return specs;
   }
 
   Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint& point, const Kernels& built) const override {
-    const Slices slices(p);
-    const auto plan_for = [&](std::int64_t images) { return cuda::hopper_weights(d, of_parts(p, images), point); };
-    const cuda::HopperWeights plans[] = {plan_for(slices.images), plan_for(slices.last_images(p))};
-    return [p, slices, plan = plans[0], last = plans[1], built](Stream& stream, const Args& a) {
-      char* const outside = flag_of(a);
-      const void *x = a.x, *dy = a.y;
-      const auto alpha = static_cast<float>(a.alpha);
+    const HopperSlices made = slices(p);
+    std::vector<cuda::HopperWeights> plans;
+    for (const Problem& slice : made.shapes) plans.push_back(cuda::hopper_weights(d, of_parts(slice), point));
+    return [made, plans, built](Stream& stream, const Args& a) {
+      char *const outside = flag_of(a), *const parts = outside + kAlignment;
       stream.clear(outside, sizeof(unsigned));
-      for (std::int64_t slice = 0; slice < slices.count; ++slice) {
-        const bool ends = slice + 1 == slices.count;
-        const std::int64_t images = ends ? slices.last_images(p) : slices.images;
-        char* const parts = outside + kAlignment;
-        const Operand first(p.x, images, x, parts),
-            second(p.y, images, dy, parts + part_bytes(p.x.count() / p.n() * images));
-        split(stream, built, first, second, outside);
-        const float beta = slice == 0 ? static_cast<float>(a.beta) : 1;  // adds to the slices before
-        multiply(stream, built, p, ends ? last : plan, first, second, outside, a.w, alpha, beta);
-        x = images_after(x, p.x, images);
-        dy = images_after(dy, p.y, images);
+      auto beta = static_cast<float>(a.beta);
+      for (const auto& slice : made.slices) {
+        const Problem& shape = made.shapes[slice.shape];
+        const std::vector<Operand> operands = {{shape.x, element(a.x, slice.x), parts},
+                                               {shape.y, element(a.y, slice.y), parts + part_bytes(shape.x)}};
+        split(stream, built, operands, outside);
+        multiply(stream, built, shape, plans[slice.shape], operands, outside, a.w, static_cast<float>(a.alpha), beta);
+        beta = 1;  // adds to the slices before
       }
     };
   }
@@ -441,7 +473,8 @@ class HopperSplitWeights final : public SplitSolver {
   static_assert(takes_parts(cuda::kWeightTiles[kWide]) && takes_parts(cuda::kWeightTiles[kNarrow]));
 
   static void multiply(Stream& stream, const Kernels& built, const Problem& p, const cuda::HopperWeights& plan,
-                       const Operand& x, const Operand& dy, const char* outside, void* dw, float alpha, float beta) {
+                       const std::vector<Operand>& operands, const char* outside, void* dw, float alpha, float beta) {
+    const Operand &x = operands[0], &dy = operands[1];
     WeightsArguments a{};
     static_cast<kernels::ConvUnsplit&>(a) = unsplit_of(p, x.data, dy.data, outside);
     for (std::int64_t part = 0; part < kParts; ++part) {
@@ -452,21 +485,25 @@ class HopperSplitWeights final : public SplitSolver {
     a.shape.alpha = alpha;
     a.shape.beta = beta;
     a.dw = dw;
-    a.partials = dy.parts + part_bytes(dy.size());
+    a.partials = dy.parts + part_bytes(p.y);
     Launch shape = launch_shape(kThreads, plan.blocks);
     shape.shared_bytes = static_cast<std::uint32_t>(plan.tile.stages * (plan.tile.rows() + plan.tile.columns) * 128 +
                                                     2 * plan.tile.stages * 8);
     launch(stream, *built[kProducts], shape, a);
     if (plan.shape.has_parts)
-      gpu::add_partials(stream, *built[kAddPartials], {a.partials, dw, p.w.count(), plan.shape.groups}, alpha, beta);
+      gpu::add_partials(stream, *built[kProducts + 1], {a.partials, dw, p.w.count(), plan.shape.groups}, alpha, beta);
   }
 };
 
 }  // namespace
 
+std::unique_ptr<const GpuSolver<Problem>> cuda::make_hopper_split(const SolverInfo& info, Direction d,
+                                                                  std::int64_t most_bytes) {
+  if (d == Direction::kBackwardWeights) return std::make_unique<HopperSplitWeights>(info, most_bytes);
+  return std::make_unique<HopperSplit>(info, d, most_bytes);
+}
 std::unique_ptr<const SolverBase> cuda_hopper_split(const SolverInfo& info, Direction d) {
-  if (d == Direction::kBackwardWeights) return std::make_unique<HopperSplitWeights>(info);
-  return std::make_unique<HopperSplit>(info, d);
+  return cuda::make_hopper_split(info, d, cuda::kMostCopiedBytes);
 }
 
 }  // namespace polymio::convolution

@@ -85,18 +85,18 @@ KERNEL THREADS_PER_BLOCK(THREADS)
 #define TILE 64  // pixels and channels of a block
 #define FEW 16
 
-/// The same of a tensor (images, channels, pixels); its parts are (images, pixels, channels). A block per image and
-/// tile; channels are a multiple of UNIT.
+/// The same of a tensor (images, channels, pixels), whose images and planes begin every `image_pitch` and `plane_pitch`
+/// elements; its parts are (images, pixels, channels). A block per image and tile; channels are a multiple of UNIT.
 KERNEL THREADS_PER_BLOCK(THREADS)
     split_planes(GLOBAL const u32* RESTRICT from, GLOBAL u32* RESTRICT to, const int channels, const int pixels,
-                 const i64 size, GLOBAL u32* outside) {
+                 const i64 image_pitch, const i64 plane_pitch, const i64 size, GLOBAL u32* outside) {
   SHARED u32 tile[TILE * (TILE + 1)];
   const int across = CEIL_DIV(channels, TILE), down = CEIL_DIV(pixels, TILE);
   const int row = BLOCK(0) / across, image = row / down;
   const int c0 = (BLOCK(0) - row * across) * TILE, p0 = (row - image * down) * TILE;
   const int lane = THREAD(0) % TILE;
-  from += (i64)image * channels * pixels;
-  if (pixels <= FEW) {  // the planes of a tile, which are contiguous
+  from += image * image_pitch;
+  if (pixels <= FEW && plane_pitch == pixels) {  // the planes of a tile are contiguous
     const int count = MIN(TILE, channels - c0) * pixels;
     UNROLL
     for (int n = 0; n < FEW * TILE / THREADS; ++n) {
@@ -108,7 +108,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
     for (int i = 0; i < TILE * TILE / THREADS; ++i) {
       const int c = i * (THREADS / TILE) + THREAD(0) / TILE;
       if (c0 + c < channels && p0 + lane < pixels)
-        tile[c * (TILE + 1) + lane] = from[(i64)(c0 + c) * pixels + p0 + lane];
+        tile[c * (TILE + 1) + lane] = from[(c0 + c) * plane_pitch + p0 + lane];
     }
   }
   BARRIER();
