@@ -1,7 +1,11 @@
 // The stream of an OpenCL device: an in-order command queue.
 // SPDX-License-Identifier: MIT
+#include <algorithm>
 #include <chrono>
 #include <mutex>
+#include <set>
+#include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "runtime/opencl/devices.h"
@@ -42,14 +46,27 @@ class ProgramModule;
 
 struct QueueKernel final : Kernel {
   std::shared_ptr<ProgramModule> module;
-  Function* function = nullptr;
-  mutable std::mutex mutex;  // kernel arguments are state of the function
   const Api& api;
-  explicit QueueKernel(const Api& a) : api(a) {}
+  Program* const program;
+  const std::string entry;
+  mutable std::mutex mutex;  // kernel arguments are state of the function
+  mutable Function* function = nullptr;
+  mutable std::set<unsigned> addressed;  // arguments that are or were addresses
+
+  QueueKernel(const Api& a, Program* p, const std::string& name) : api(a), program(p), entry(name) { renew(); }
   QueueKernel(const QueueKernel&) = delete;
   QueueKernel& operator=(const QueueKernel&) = delete;
   ~QueueKernel() override {
     if (function) api.release_function(function);
+  }
+
+  /// Without arguments.
+  void renew() const {
+    if (function) api.release_function(std::exchange(function, nullptr));
+    addressed.clear();
+    Code code = 0;
+    function = api.create_function(program, entry.c_str(), &code);
+    check(code, entry.c_str());
   }
 };
 
@@ -61,10 +78,7 @@ class ProgramModule final : public Module, public std::enable_shared_from_this<P
   ~ProgramModule() override { api_.release_program(program_); }
 
   std::shared_ptr<const Kernel> kernel(const std::string& entry) override {
-    auto made = std::make_shared<QueueKernel>(api_);
-    Code code = 0;
-    made->function = api_.create_function(program_, entry.c_str(), &code);
-    check(code, entry.c_str());
+    auto made = std::make_shared<QueueKernel>(api_, program_, entry);
     made->module = shared_from_this();
     return made;
   }
@@ -175,7 +189,7 @@ class QueueStream final : public gpu::GpuStream {
   void move(void* dst, const void* src, std::size_t bytes, unsigned blocking) {
     check(api().svm_copy(queue_, blocking, dst, src, bytes, 0, nullptr, nullptr), "copying");
   }
-  void set(Function* function, unsigned index, const Argument& argument) const;
+  void set(const QueueKernel&, unsigned index, const Argument&) const;
 
   /// The default stream waits for the blocking queues.
   void wait_for_queues() const {
@@ -202,14 +216,17 @@ void QueueStream::copy(Buffer dst, Buffer src, std::size_t bytes) {
   upload(dst, staging.data(), bytes);
 }
 
-void QueueStream::set(Function* function, unsigned index, const Argument& argument) const {
+void QueueStream::set(const QueueKernel& kernel, unsigned index, const Argument& argument) const {
   if (argument.kind == Argument::Kind::kValue)
-    return check(api().set_argument(function, index, argument.bytes, argument.data), "setting a kernel's argument");
+    return check(api().set_argument(kernel.function, index, argument.bytes, argument.data),
+                 "setting a kernel's argument");
   const auto& buffer = *static_cast<const Buffer*>(argument.data);
-  if (buffer.handle && is_address(buffer))
-    return check(api().set_pointer(function, index, buffer.address()), "setting a kernel's argument");
+  if (buffer.handle && is_address(buffer)) {
+    kernel.addressed.insert(index);
+    return check(api().set_pointer(kernel.function, index, buffer.address()), "setting a kernel's argument");
+  }
   require(buffer.offset == 0, "memory objects are used from their start only; memory of polymioMalloc has addresses");
-  check(api().set_argument(function, index, sizeof(Memory*), buffer.handle ? &buffer.handle : nullptr),
+  check(api().set_argument(kernel.function, index, sizeof(Memory*), buffer.handle ? &buffer.handle : nullptr),
         "setting a kernel's argument");
 }
 
@@ -223,7 +240,12 @@ void QueueStream::launch(const Kernel& kernel, const Launch& l, std::span<const 
   }
   wait_for_queues();
   const std::scoped_lock lock(k.mutex);
-  for (std::size_t i = 0; i < arguments.size(); ++i) set(k.function, static_cast<unsigned>(i), arguments[i]);
+  // NVIDIA's driver launches no function one of whose arguments was an address and is null.
+  if (std::ranges::any_of(k.addressed, [&](unsigned i) {
+        return arguments[i].kind == Argument::Kind::kBuffer && !static_cast<const Buffer*>(arguments[i].data)->handle;
+      }))
+    k.renew();
+  for (std::size_t i = 0; i < arguments.size(); ++i) set(k, static_cast<unsigned>(i), arguments[i]);
   check(api().launch(queue_, k.function, 3, nullptr, global, local, 0, nullptr, nullptr), "launching a kernel");
   check(api().flush(queue_), "launching a kernel");
 }
