@@ -512,6 +512,8 @@ def arguments():
     parser.add_argument("--problems", default=os.path.join(HERE, "problems", "h200_suite.csv"))
     parser.add_argument("--only", default="", help="substrings of problem names, separated by commas")
     parser.add_argument("--dtypes", default="fp32,bf16,fp16", type=lambda text: text.split(","))
+    parser.add_argument("--every-type", action="store_true",
+                        help="measure each problem in every type of --dtypes, also if its line names one")
     parser.add_argument("--layouts", default="nchw,nhwc", type=lambda text: text.split(","))
     parser.add_argument("--lines", action="store_true", help="only print the problems as lines of MIOpenDriver")
     parser.add_argument("--rows", help="append a line of JSON per row to this file")
@@ -532,9 +534,13 @@ def arguments():
     return options
 
 
-def read_problems(path):
+def read_problems(path, every_type=False):
+    """`every_type`: without the types that lines name."""
     with open(path, encoding="utf-8") as file:
-        return list(map(Problem, csv.DictReader(file)))
+        problems = list(map(Problem, csv.DictReader(file)))
+    for problem in problems if every_type else ():
+        problem.dtype = None
+    return problems
 
 
 def self_test():
@@ -553,6 +559,8 @@ def self_test():
     audio = user["conformer_dw31"]
     assert (audio.x_size, audio.w_size, audio.y_size) == ((16, 768, 1024), (768, 1, 31), (16, 768, 1024))
     assert audio.directions == ("fwd", "bwd", "wrw") and audio.flops == 2.0 * 16 * 768 * 1024 * 31
+    every = {p.name: p for p in read_problems(os.path.join(HERE, "problems", "user_shapes.csv"), every_type=True)}
+    assert every["hunyuan_512_512"].measured_in("fwd", "fp32") and not every["hunyuan_512_512"].measured_in("bwd", "fp32")
     up = user["hifigan_up0"]
     assert (up.x_size, up.w_size, up.y_size) == ((1, 512, 400), (512, 256, 16), (1, 256, 3200))
     patch = user["video_patch_2x16x16"]
@@ -580,7 +588,8 @@ def self_test():
 
 def main():
     options = arguments()
-    problems = [p for p in read_problems(options.problems) if any(part in p.name for part in options.only.split(","))]
+    problems = [p for p in read_problems(options.problems, options.every_type)
+                if any(part in p.name for part in options.only.split(","))]
     if options.lines:
         chosen = [(p, t, layout) for p in problems for t in options.dtypes for layout in options.layouts if p.dtype in (None, t)]
         return print(*(p.line(t, layout) for p, t, layout in chosen), sep="\n")

@@ -2,7 +2,7 @@
 """Primitives other than convolution against PyTorch: both in this process, on the same tensors, timed alternately.
 
 On a CPU several calls in a row are timed, after a pause in which the other's threads fall asleep; on a GPU replays of
-CUDA graphs. Ratio: PyTorch's time / ours. `copy`: the part of a copy's rate, on this device with these threads, at which
+CUDA graphs, or calls in a row where PyTorch's cannot be captured. Ratio: PyTorch's time / ours. `copy`: the part of a copy's rate, on this device with these threads, at which
 the bytes that must move did move. `first`: milliseconds of the first call, programs compiled. Writes Markdown and CSV.
 
 Usage: primitives.py libMIOpen.so.1 [--device cpu|cuda] [--threads N|all] [--onednn LIBRARY] [--only PART]
@@ -23,7 +23,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests" 
 # Images: ResNet-50's, a video network's and a U-Net's layers, odd sizes. Rows: BERT's and Llama's.
 IMAGES = [(32, 64, 112, 112), (32, 256, 56, 56), (32, 512, 28, 28), (32, 2048, 7, 7), (1, 64, 56, 56), (4, 64, 8, 56, 56),
           (2, 64, 256, 256), (5, 37, 29, 31)]
-SEQUENCES = [(500, 32, 41), (150, 64, 29), (1000, 8, 5000)]
+SEQUENCES = [(500, 32, 41), (500, 32, 101), (150, 64, 29), (1000, 8, 5000)]
 ROWS = [(1, 4096), (128, 768), (4096, 768), (2048, 4096), (256, 16384), (65536, 128), (333, 1001)]
 GROUPS = [(2, 320, 64, 64), (2, 640, 32, 32), (2, 1280, 16, 16), (8, 320, 64, 64)]
 # Batch, heads, tokens, head size.
@@ -110,28 +110,36 @@ class GpuTimer:
     def __init__(self, torch, stream):
         self.torch, self.stream = torch, stream
 
-    def graph(self, call):
+    def count(self, call):
+        """Calls of about a millisecond."""
         for _ in range(2):
             call()
         self.stream.synchronize()
         begin = time.perf_counter()
         call()
         self.stream.synchronize()
-        count = max(1, min(50, int(1e-3 / max(1e-6, time.perf_counter() - begin))))
+        return max(1, min(50, int(1e-3 / max(1e-6, time.perf_counter() - begin))))
+
+    def graph(self, call, count):
         graph = self.torch.cuda.CUDAGraph()
         with self.torch.cuda.graph(graph, stream=self.stream):
             for _ in range(count):
                 call()
-        return graph, count
+        return graph.replay
 
     def microseconds(self, calls, rounds=7):
-        graphs = [self.graph(call) for call in calls]
-        times = [[] for _ in graphs]
+        """By graphs, or by calls in a row if one of the calls cannot be captured."""
+        counts = [self.count(call) for call in calls]
+        try:
+            runs = [self.graph(call, count) for call, count in zip(calls, counts)]
+        except RuntimeError:
+            runs = [lambda call=call, count=count: [call() for _ in range(count)] for call, count in zip(calls, counts)]
+        times = [[] for _ in runs]
         for _ in range(rounds):
-            for (graph, count), found in zip(graphs, times):
+            for run, count, found in zip(runs, counts, times):
                 start, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
                 start.record(self.stream)
-                graph.replay()
+                run()
                 end.record(self.stream)
                 end.synchronize()
                 found.append(1e3 * start.elapsed_time(end) / count)
