@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <type_traits>
 
 #include "kernels/cpu/activation.h"
 #include "kernels/cpu/kernels_of.h"
@@ -41,12 +42,18 @@ struct Job {
     return total;
   }
 
-  /// Elements of type `kType`, which are read without a switch.
-  template <class Acc, DataType kType>
+  /// Elements that are read without a switch.
+  template <class Acc, class Element>
   Acc sum_of(const Walk& walk) const {
+    const auto value = [](const void* data, std::int64_t i) {
+      const auto v = dtype::read<Element>(data, i);
+      if constexpr (std::is_arithmetic_v<Element>)
+        return v;
+      else
+        return dtype::to_float(v);
+    };
     return sum<Acc>(
-        walk, [&](std::int64_t i) { return dtype::load(kType, a.data, i); },
-        [&](std::int64_t i) { return dtype::load(kType, b.data, i); });
+        walk, [&](std::int64_t i) { return value(a.data, i); }, [&](std::int64_t i) { return value(b.data, i); });
   }
 
   template <class Acc>
@@ -54,11 +61,11 @@ struct Job {
     const Walk walk = points.walk(at);
     if (a.desc.type != b.desc.type || a.desc.has_cast() || b.desc.has_cast()) return sum<Acc>(walk, a, b);
     switch (a.desc.type) {
-      case DataType::kFloat: return sum_of<Acc, DataType::kFloat>(walk);
-      case DataType::kHalf: return sum_of<Acc, DataType::kHalf>(walk);
-      case DataType::kBFloat16: return sum_of<Acc, DataType::kBFloat16>(walk);
-      case DataType::kDouble: return sum_of<Acc, DataType::kDouble>(walk);
-      case DataType::kInt8: return sum_of<Acc, DataType::kInt8>(walk);
+      case DataType::kFloat: return sum_of<Acc, float>(walk);
+      case DataType::kHalf: return sum_of<Acc, dtype::Half>(walk);
+      case DataType::kBFloat16: return sum_of<Acc, dtype::BFloat16>(walk);
+      case DataType::kDouble: return sum_of<Acc, double>(walk);
+      case DataType::kInt8: return sum_of<Acc, std::int8_t>(walk);
       default: return sum<Acc>(walk, a, b);
     }
   }
