@@ -4,6 +4,7 @@
 
 #include "core/aligned_buffer.h"
 #include "core/tensor_checks.h"
+#include "kernels/cpu/activation.h"
 #include "primitives/activation/solvers.h"
 #include "search/runner.h"
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 #include "base/error.h"
 #include "core/aligned_buffer.h"
+#include "kernels/cpu/activation.h"
 #include "kernels/cpu/kernels_of.h"
 #include "primitives/activation/solvers.h"
 

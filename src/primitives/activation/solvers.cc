@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/registry.h"
+#include "kernels/cpu/activation.h"
 
 namespace polymio::activation {
 

@@ -2,9 +2,12 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "core/loop.h"
-#include "kernels/cpu/activation.h"
 #include "primitives/activation/activation.h"
 #include "primitives/common/map.h"
+
+namespace polymio::kernels {
+struct Activation;
+}
 
 namespace polymio::activation {
 

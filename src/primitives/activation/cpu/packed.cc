@@ -5,6 +5,7 @@
 #include <cmath>
 #include <memory>
 
+#include "kernels/cpu/activation.h"
 #include "kernels/cpu/kernels_of.h"
 #include "primitives/activation/solvers.h"
 #include "primitives/common/caches.h"

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "kernels/cpu/activation.h"
 #include "kernels/cpu/kernels_of.h"
 #include "primitives/activation/solvers.h"
 

@@ -10,6 +10,7 @@
 #include "base/math.h"
 #include "kernels/cpu/caches.h"
 #include "kernels/cpu/direct.h"
+#include "kernels/cpu/epilogue.h"
 #include "kernels/cpu/kernels_of.h"
 #include "primitives/convolution/cpu/direct_cost.h"
 #include "primitives/convolution/cpu/epilogue.h"

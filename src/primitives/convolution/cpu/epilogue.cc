@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/activation.h"
+#include "kernels/cpu/epilogue.h"
 #include "kernels/cpu/kernels_of.h"
 #include "primitives/convolution/cpu/problem_shape.h"
 

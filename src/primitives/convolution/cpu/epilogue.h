@@ -1,12 +1,12 @@
 // The epilogue of a forward convolution on the CPU: per element, per tile of a kernel, or as a pass over y.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cpu/epilogue.h"
 #include "primitives/convolution/convolution.h"
 
 namespace polymio::kernels {
 struct ActivationKernels;
-}
+struct Epilogue;
+}  // namespace polymio::kernels
 
 namespace polymio::convolution {
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "kernels/cpu/epilogue.h"
 #include "kernels/cpu/im2col.h"
 #include "kernels/cpu/kernels_of.h"
 #include "primitives/convolution/cpu/epilogue.h"

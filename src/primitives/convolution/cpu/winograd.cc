@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "base/math.h"
+#include "kernels/cpu/epilogue.h"
 #include "kernels/cpu/kernels_of.h"
 #include "kernels/cpu/winograd.h"
 #include "primitives/convolution/cpu/cost.h"
