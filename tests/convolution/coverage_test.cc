@@ -5,10 +5,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <random>
+#include <sstream>
+#include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "convolution/sample_problem.h"
 #include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution {
@@ -151,6 +155,74 @@ TEST(Coverage, EveryProblemHasASolverBesidesTheReference) {
   EXPECT_LE(slow, kProblems / 100);
   EXPECT_GT(large, kProblems / 100);
   for (int i = 1; i <= 3; ++i) EXPECT_GT(of_spatial[i], kProblems / 10);
+}
+
+/// The problems of a line of bench/problems/user_shapes.csv.
+std::vector<Problem> user_problems(const std::string& line, DataType type, bool channels_last) {
+  std::vector<std::string> field(20);
+  std::istringstream text(line);
+  for (std::string& f : field) std::getline(text, f, ',');
+  const auto number = [&](std::size_t i) { return std::stoll(field[i]); };
+  const auto dims = static_cast<std::size_t>(number(2));
+  const auto sizes = [&](std::size_t i) {  // of D, H, W, of which the last exist
+    Sizes all(3);
+    char x = 0;
+    std::istringstream(field[i]) >> all[0] >> x >> all[1] >> x >> all[2];
+    return Sizes(all.end() - static_cast<std::ptrdiff_t>(dims), all.end());
+  };
+  const bool transposed = field[14] == "1";
+  Shape s{.x = {number(3), number(4)},
+          .w = {number(8), number(4) / number(13)},
+          .pad = sizes(11),
+          .stride = sizes(10),
+          .dilation = sizes(12),
+          .groups = number(13),
+          .type = type,
+          .channels_last = channels_last};
+  const Sizes filter = sizes(9);
+  for (std::size_t i = 0; i < dims; ++i) {
+    const std::int64_t in = number(5 + 3 - dims + i);
+    s.w.push_back(filter[i]);
+    s.x.push_back(!transposed ? in : (in - 1) * s.stride[i] - 2 * s.pad[i] + s.dilation[i] * (filter[i] - 1) + 1);
+  }
+  if (transposed) {  // the gradient of a convolution from K to C channels
+    std::swap(s.x[1], s.w[0]);
+    s.w[1] = s.x[1] / s.groups;
+  }
+  std::vector<Problem> all;
+  for (const Direction d : kDirections) {
+    const Direction swapped = d == Direction::kForward        ? Direction::kBackwardData
+                              : d == Direction::kBackwardData ? Direction::kForward
+                                                              : d;
+    if (field[16].find("FBW"[static_cast<int>(d)]) != std::string::npos)
+      all.push_back(problem(transposed ? swapped : d, s));
+  }
+  return all;
+}
+
+TEST(Coverage, UserShapesHaveFastSolversInLittleWorkspace) {
+  std::ifstream file(POLYMIO_SOURCE_DIR "/../bench/problems/user_shapes.csv");
+  std::string line;
+  std::getline(file, line);
+  int problems = 0;
+  while (std::getline(file, line))
+    for (const DataType type : {DataType::kFloat, DataType::kHalf, DataType::kBFloat16})
+      for (const bool channels_last : {false, true})
+        for (const Problem& p : user_problems(line, type, channels_last)) {
+          ++problems;
+          for (const DeviceInfo& d : gpus()) {
+            SCOPED_TRACE(line.substr(0, line.find(',')) + ' ' + p.key() + ' ' + d.architecture);
+            double least = INFINITY;
+            for (const SolverBase* s : solvers(p.direction, d.kind)) {
+              if (s->info().reference || !admit(*s, d, p, {.workspace_limit = SIZE_MAX})) continue;
+              const TunePoint point = *starting_point(*s, d, p, SIZE_MAX);
+              EXPECT_LE(s->workspace_size(d, p, point), std::size_t{512} << 20) << s->info().name;
+              least = std::min(least, s->estimate(d, p, point));
+            }
+            EXPECT_LT(least, 100 + 100 * least_us(d, p));
+          }
+        }
+  EXPECT_EQ(problems, 384);
 }
 
 }  // namespace
