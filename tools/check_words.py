@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The words that docs/glossary.md bans do not occur in code, comments and documents.
+"""The words that docs/glossary.md bans do not occur in code, comments and documents; entries of CHANGELOG.md are short.
 
 Usage: check_words.py [--count | --self-test]. Exit status 1 with a line for each word found; --count prints one line a
 word instead. A row of the glossary's second table bans its words in any case, also as parts of identifiers (camel case
@@ -13,6 +13,7 @@ import sys
 import tempfile
 
 CHECKED = ("src", "docs", "bench", "driver", "tests", "README.md", "CHANGELOG.md")
+MOST_WORDS = 25  # of an entry of the changelog, links included
 SUFFIXES = {".cc", ".h", ".c", ".cl", ".cu", ".cuh", ".md", ".py", ".txt", ".sh", ".map", ".cmake"}
 
 
@@ -64,6 +65,13 @@ def files(root):
                 yield file
 
 
+def long_entries(text):
+    """The changelog's entries of too many words."""
+    for entry in re.findall(r"^- (.*(?:\n  .*)*)", text, re.M):
+        if len(entry.split()) > MOST_WORDS:
+            yield f"CHANGELOG.md: {len(entry.split())} words, at most {MOST_WORDS}: {entry[:60]}"
+
+
 def check(root):
     checker = Checker(*read_glossary((root / "docs/glossary.md").read_text()))
     for file in files(root):
@@ -87,6 +95,9 @@ def self_test():
         (root / "src/turned_rows/a.h").write_text("int kTurnedRows, pieces_a_task, transposed; // as it lies; as it, lies\n")
         found = sorted(word for word, _ in check(root))
     wanted = sorted(["turned", "turned", "turned", "*s_a_*", "as it lies"])
+    entries = len(list(long_entries("### Added\n\n- " + "a " * 24 + "\n  b.\n- c\n- " + "d " * 26)))
+    if entries != 1:
+        return [f"self-test: {entries} long entries, wanted 1"]
     return [] if found == wanted else [f"self-test: found {found}, wanted {wanted}"]
 
 
@@ -94,12 +105,13 @@ def main():
     if "--self-test" in sys.argv:
         problems = self_test()
     else:
-        found = list(check(pathlib.Path(__file__).resolve().parent.parent))
+        root = pathlib.Path(__file__).resolve().parent.parent
+        found = list(check(root))
         if "--count" in sys.argv:
             counts = collections.Counter(word for word, _ in found)
             print("\n".join(f"{n:6} {word}" for word, n in counts.most_common()), f"\n{len(found):6} in all")
             return 0
-        problems = [line for _, line in found]
+        problems = [line for _, line in found] + list(long_entries((root / "CHANGELOG.md").read_text()))
     print("\n".join(problems) or "no banned word")
     return bool(problems)
 
