@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
 # Instruction sets of CPU kernels, the best first: name, what CpuIsa calls it, what a processor must have, flags.
-set(POLYMIO_CPU_ISAS all CACHE STRING "CPU kernels for: all, runnable (this machine's; sources of the others are checked \
-for errors), native (this machine's best one) or a list of generic, avx2, avx512, avx512_bf16, avx512_amx; always avx512, \
-too, for the last two, and generic unless it is native alone")
+set(POLYMIO_CPU_ISAS all CACHE STRING "CPU kernels for: all, tested (this machine's, of generic what is tested on \
+every set; other sources are only checked for errors), native (this machine's best one) or a list of generic, avx2, \
+avx512, avx512_bf16, avx512_amx; always avx512, too, for the last two, and generic unless it is native alone")
 foreach(isa ${POLYMIO_CPU_ISAS})
-  if(NOT isa MATCHES "^(all|runnable|native|generic|avx2|avx512|avx512_bf16|avx512_amx)$")
-    message(FATAL_ERROR "POLYMIO_CPU_ISAS: ${isa} is none of all, runnable, native, generic, avx2, avx512, avx512_bf16, avx512_amx")
+  if(NOT isa MATCHES "^(all|tested|native|generic|avx2|avx512|avx512_bf16|avx512_amx)$")
+    message(FATAL_ERROR "POLYMIO_CPU_ISAS: ${isa} is none of all, tested, native, generic, avx2, avx512, avx512_bf16, \
+avx512_amx")
   endif()
 endforeach()
 set(polymio_isas "")
@@ -28,13 +29,13 @@ endfunction()
 function(polymio_isa name id condition)
   if(name STREQUAL "${polymio_shared}" OR name IN_LIST POLYMIO_CPU_ISAS)
   elseif(name STREQUAL "generic" AND NOT (POLYMIO_CPU_ISAS STREQUAL "native" AND polymio_isas))
-  elseif(POLYMIO_CPU_ISAS MATCHES "native|runnable")
+  elseif(POLYMIO_CPU_ISAS MATCHES "native|tested")
     if(polymio_isas AND POLYMIO_CPU_ISAS MATCHES native)
       return()
     endif()
     check_cxx_source_runs("int main() { return ${condition} ? 0 : 1; }" POLYMIO_RUNS_${name})
     if(NOT POLYMIO_RUNS_${name})
-      if(POLYMIO_CPU_ISAS MATCHES runnable)
+      if(POLYMIO_CPU_ISAS MATCHES tested)
         polymio_check_isa(${name} ${ARGN})
       endif()
       return()
@@ -48,10 +49,13 @@ function(polymio_isa name id condition)
     add_library(polymio_isa_${name} OBJECT ${polymio_product_sources})
     target_compile_definitions(polymio_isa_${name} PRIVATE POLYMIO_SHARED_NAMESPACE=avx512)
   elseif(name STREQUAL "generic")
-    if(POLYMIO_SANITIZE AND polymio_isas)
-      # Sanitized tests run on this machine's best instruction set, but for families that are tested on each.
+    if(polymio_isas AND (POLYMIO_SANITIZE OR POLYMIO_CPU_ISAS MATCHES tested))
+      # Tests run on this machine's best instruction set, but for families that are tested on each.
       list(FILTER polymio_generic_sources INCLUDE REGEX "/(activation|peak)\\.cc$")
       set(polymio_generic_is_complete false PARENT_SCOPE)
+      if(POLYMIO_CPU_ISAS MATCHES tested)
+        polymio_check_isa(generic)
+      endif()
     endif()
     add_library(polymio_isa_${name} OBJECT ${polymio_generic_sources})
   else()
