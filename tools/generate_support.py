@@ -27,6 +27,17 @@ solvers: each has one implementation without a parameter that could be tuned, so
 device computes them on all types that it has, with any strides.
 """
 
+OTHERS = """
+## Other operations
+
+They run on CPUs, CUDA and OpenCL, and are compiled for HIP. Types, layouts and limits: [batch
+normalization](batch-normalization.md), [concatenation and getitem](cat-getitem.md), [CTC loss](ctc-loss.md),
+[dropout](dropout.md), [fusion](fusion.md), [the graph API with matrix products](graph-api.md),
+[local response normalization](lrn.md), [losses](losses.md), [layer, RMS and group normalization](norms.md),
+[optimizers](optimizers.md), [pooling](pooling.md), [PReLU and rotary embeddings](prelu-rope.md),
+[k-th values](reductions.md), [recurrent networks](rnn.md).
+"""
+
 
 def answers(text):
     return [tuple(line.split("\t")) for line in text.splitlines()]
@@ -84,7 +95,7 @@ def generate(text):
             page += f"\n## {primitive.capitalize()}, {direction}\n\n" + by_type([r for r in mine if r[4] == direction])
         solvers, kinds = by_kind(mine)
         page += f"\n## Solvers of {primitive}\n\nKinds of problems asked for: {', '.join(kinds)}.\n\n{solvers}"
-    return page
+    return page + OTHERS
 
 
 def self_test():
