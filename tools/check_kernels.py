@@ -13,6 +13,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 import zlib
 
 SRC = pathlib.Path(__file__).resolve().parent.parent / "src"
@@ -35,10 +36,25 @@ def compile_hip(job):
     return f"{source} {' '.join(options)} for {architecture}:\n{done.stderr}" if done.returncode else None
 
 
+def self_test():
+    """A source with an error, and one without."""
+    with tempfile.TemporaryDirectory() as folder:
+        messages = []
+        for value in ("1.0f", "missing"):
+            source = pathlib.Path(folder) / "planted.cl"
+            source.write_text(f'#include "kernels/gpu/portable/portable.h"\nKERNEL planted(GLOBAL float* x) {{ x[0] = {value}; }}\n')
+            messages.append(compile_hip((ARCHITECTURES[0], ["-O0", "-emit-llvm"], str(source), [])))
+    return [] if not messages[0] and messages[1] and "missing" in messages[1] else [f"self-test: {messages}"]
+
+
 def main():
     if not shutil.which("clang-15"):
         print("skipped: there is no clang-15")
         return 77
+    if "--self-test" in sys.argv:
+        failures = self_test()
+        print("\n".join(failures) or "self-test passed")
+        return bool(failures)
     listed = subprocess.run([sys.argv[1]], capture_output=True, text=True, check=True).stdout
     programs = [line.split() for line in listed.splitlines()]
     used = {arguments[0] for arguments in programs}
