@@ -194,7 +194,8 @@ MIOPEN_EXPORT miopenStatus_t miopenSetFindOptionPreallocatedWorkspace(miopenFind
 MIOPEN_EXPORT miopenStatus_t miopenSetFindOptionPreallocatedTensor(miopenFindOptions_t options,
                                                                    miopenTensorArgumentId_t id, void* buffer);
 
-/// 1: saved solutions contain their compiled kernels. On the CPU there are none. BadParm if not 0 or 1.
+/// Accepted without effect: saved solutions never contain compiled kernels, which the kernel cache keeps. BadParm if
+/// not 0 or 1.
 MIOPEN_EXPORT miopenStatus_t miopenSetFindOptionAttachBinaries(miopenFindOptions_t options, unsigned attach);
 
 /// Finds up to `maxSolutions` solutions, at most one for each algorithm family, in the order of the

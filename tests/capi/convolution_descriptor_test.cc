@@ -371,6 +371,18 @@ TEST(OutputSizes, TransposedIsTheInverseUpToOutputPadding) {
           }
 }
 
+TEST(OutputSizes, GrowByTheOutputPaddingOfTwoDimensions) {
+  const ConvolutionDescriptor conv;
+  expect_ok(miopenInitConvolutionDescriptor(conv, miopenTranspose, 0, 0, 2, 3, 1, 1));
+  const Tensor x(miopenFloat, {2, 6, 3, 4}), w(miopenFloat, {6, 5, 2, 2});
+  for (const auto& [extra_h, extra_w] : {std::pair{0, 0}, std::pair{1, 0}, std::pair{0, 2}, std::pair{1, 1}}) {
+    expect_ok(miopenSetTransposeConvOutputPadding(conv, extra_h, extra_w));
+    int n = 0, c = 0, h = 0, wide = 0;
+    expect_ok(miopenGetConvolutionForwardOutputDim(conv, x, w, &n, &c, &h, &wide));
+    EXPECT_EQ((Ints{n, c, h, wide}), (Ints{2, 5, 6 + extra_h, 11 + extra_w}));
+  }
+}
+
 TEST(OutputSizes, AreAtLeastOne) {
   Ints sizes;
   expect_ok(output_sizes({{1, 1, 2, 2}, {1, 1, 9, 5}}, sizes));

@@ -21,7 +21,9 @@ TEST(Find2, SolutionsOfEveryDirectionAreRight) {
       float last = 0;
       std::set<int> algorithms;
       for (const Solution& s : solutions) {
-        EXPECT_LE(last, last = time_of(s)) << "fastest first";
+        const float ms = time_of(s);
+        EXPECT_LE(last, ms) << "fastest first";
+        last = ms;
         miopenConvAlgorithm_t algorithm = miopenConvolutionAlgoGEMM;
         expect_ok(miopenGetSolverIdConvAlgorithm(id_of(s), &algorithm));
         EXPECT_TRUE(algorithms.insert(algorithm).second) << "one of each algorithm";
@@ -99,6 +101,20 @@ TEST(Find2, TuningGivesPointsThatSolutionsKeep) {
   const auto solutions = find(handle, c.problem(Direction::kForward), options);
   ASSERT_FALSE(solutions.empty());
   for (const Solution& s : solutions) expect_right(handle, s, c, Direction::kForward, expected);
+}
+
+TEST(Find2, OnlyTheOptionTunes) {
+  const Handle handle;
+  expect_ok(miopenSetTuningPolicy(handle, miopenTuningPolicyDbUpdate));  // also what is tuned already
+  const Case c(handle, {{1, 8, 9, 13}, {8, 8, 3, 3}});
+  const Problem problem = c.problem(Direction::kForward);
+  for (const int value : {0, 1}) {
+    const Options options;
+    expect_ok(miopenSetFindOptionTuning(options, value));
+    find(handle, problem, options);
+    const std::string report = polymioGetLastFindReport();
+    EXPECT_EQ(report.find("tuned ConvCpu") != std::string::npos, value == 1) << report;
+  }
 }
 
 TEST(Find2, WrongArgumentsOfProblemsAndOptions) {
@@ -270,17 +286,27 @@ TEST(SavedSolutions, RunInAFreshHandle) {
 }
 
 struct Saved : testing::Test {
+  std::string found_and_saved(miopenFindOptions_t options) const {
+    // The only candidate: among others a slow one may be left unmeasured.
+    ::setenv("MIOPEN_DEBUG_FIND_ONLY_SOLVER", "4", 1);
+    const std::string saved = save(find(handle, c.problem(Direction::kForward), options).front());
+    ::unsetenv("MIOPEN_DEBUG_FIND_ONLY_SOLVER");
+    return saved;
+  }
   const Handle handle;
   Case c{handle, kPlain};
   const Bytes expected = c.expected(Direction::kForward);
-  const std::string bytes = [&] {
-    // The only candidate: among others a slow one may be left unmeasured.
-    ::setenv("MIOPEN_DEBUG_FIND_ONLY_SOLVER", "4", 1);
-    const std::string saved = save(find(handle, c.problem(Direction::kForward)).front());
-    ::unsetenv("MIOPEN_DEBUG_FIND_ONLY_SOLVER");
-    return saved;
-  }();
+  const std::string bytes = found_and_saved(nullptr);
 };
+
+TEST_F(Saved, OnACpuThereAreNoBinariesToAttach) {
+  const Options options;
+  for (const unsigned attach : {1u, 0u}) {
+    expect_ok(miopenSetFindOptionAttachBinaries(options, attach));
+    EXPECT_EQ(found_and_saved(options).size(), bytes.size());
+  }
+  expect_bad(miopenSetFindOptionAttachBinaries(options, 2), {"attach is 2"});
+}
 
 TEST_F(Saved, AnyDamageIsRefused) {
   miopenSolution_t s = nullptr;

@@ -328,6 +328,9 @@ TEST(HipHandles, TakeSeveralStreams) {
   const Stream one, two(hipStreamNonBlocking);
   miopenHandle_t h = nullptr;
   MIO(miopenCreateWithStream(&h, one.s));
+  hipStream_t first = nullptr;
+  MIO(miopenGetStream(h, &first));
+  EXPECT_EQ(first, one.s);
   for (hipStream_t s : {one.s, two.s, static_cast<hipStream_t>(nullptr), one.s}) {
     MIO(miopenSetStream(h, s));
     hipStream_t now = nullptr;
