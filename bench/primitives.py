@@ -2,8 +2,8 @@
 """Primitives other than convolution against PyTorch: both in this process, on the same tensors, timed alternately.
 
 On a CPU several calls in a row are timed, after a pause in which the other's threads fall asleep; on a GPU replays of
-CUDA graphs, or calls in a row where PyTorch's cannot be captured. Ratio: PyTorch's time / ours. `copy`: the part of a copy's rate, on this device with these threads, at which
-the bytes that must move did move. `first`: milliseconds of the first call, programs compiled. Writes Markdown and CSV.
+CUDA graphs, or calls in a row where PyTorch's cannot be captured. Ratio: PyTorch's time / ours. `copy`: the part of a
+copy's rate, on this device with these threads, at which the bytes that must move did move. `first`: milliseconds of the first call, programs compiled. Writes Markdown and CSV.
 
 Usage: primitives.py libMIOpen.so.1 [--device cpu|cuda] [--threads N|all] [--onednn LIBRARY] [--only PART]
                      [--out TABLE.md]"""

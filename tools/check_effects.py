@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks tests/effects.tsv: which test checks the effect of a function of the API.
 
-Every function of the API table has a row, nothing else has one, and the test it names exists. One line for each difference; exit status 1 if there is any. --self-test plants violations."""
+Every function of the API table has a row, nothing else has one, and the test it names exists. One line for each
+difference; exit status 1 if there is any. --self-test plants violations."""
 # SPDX-License-Identifier: MIT
 import csv
 import pathlib
