@@ -54,9 +54,12 @@ start_all_on() {  # device
   done
 }
 
-start_tune_points() {  # every one of the kernels whose tiles are templates
-  POLYMIO_TEST_POINTS=all POLYMIO_TEST_ONLY=ConvHopper,ConvCudaLongFilters POLYMIO_TEST_DEVICE=cuda:0 start points.0 540 \
-    "$build/bin/solver_tests" --gtest_filter="*/convolution_gpu_hopper*:*/convolution_gpu_long_filters"
+start_tune_points() {  # every one of the kernels whose tiles are templates, a process per file of cases: each compiles
+  local file i=0
+  for file in hopper hopper_bytes hopper_packed hopper_split long_filters; do
+    POLYMIO_TEST_POINTS=all POLYMIO_TEST_ONLY=ConvHopper,ConvCudaLongFilters POLYMIO_TEST_DEVICE=cuda:0 \
+      start points.$((i++)) 540 "$build/bin/solver_tests" --gtest_filter="*/convolution_gpu_$file"
+  done
 }
 
 start_memory_checks() {  # a small problem per kernel
