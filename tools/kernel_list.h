@@ -121,6 +121,13 @@ inline std::vector<KernelSpec> listed_programs(const DeviceInfo& device) {
     pool.y = pool.dy = y;
     add_all(pooling::solvers(pool.direction, device.kind), pool);
   }
+  convolution::Problem eight;  // mixed types, a cast, stochastic rounding
+  eight.x = make_tensor(DataType::kHalf, std::array<std::int64_t, 4>{2, 8, 4, 4}, {});
+  eight.x.cast = DataType::kFloat8Fnuz;
+  eight.w = make_tensor(DataType::kBFloat8Fnuz, std::array<std::int64_t, 4>{8, 8, 1, 1}, {});
+  eight.y = make_tensor(DataType::kFloat8E4m3fn, std::array<std::int64_t, 4>{2, 8, 4, 4}, {});
+  eight.rounding = convolution::Rounding::kStochastic;
+  add_all(convolution::solvers(eight.direction, device.kind), eight);
   return specs;
 }
 

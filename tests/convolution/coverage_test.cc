@@ -107,6 +107,25 @@ Problem draw_problem(Draw& draw) {
   return p;
 }
 
+/// The problem with 8-bit floats, mixed types or casts.
+Problem with_float8(Draw& draw, Problem p) {
+  static constexpr DataType kFloats8[] = {DataType::kFloat8E4m3fn, DataType::kFloat8E5m2, DataType::kFloat8Fnuz,
+                                          DataType::kBFloat8Fnuz};
+  static constexpr DataType kWide[] = {DataType::kHalf, DataType::kBFloat16, DataType::kFloat, DataType::kDouble};
+  const auto float8 = [&] { return kFloats8[draw.below(std::size(kFloats8))]; };
+  p.rounding = draw.one_in(2) ? Rounding::kStochastic : Rounding::kStandard;
+  const bool casts = draw.one_in(4);
+  const DataType wide = kWide[draw.below(std::size(kWide))];
+  for (TensorDesc* t : {&p.x, &p.w, &p.y}) {
+    t->type = casts ? wide : float8();
+    t->cast = casts ? float8() : t->type;
+  }
+  TensorDesc& result = p.direction == Direction::kForward ? p.y : p.direction == Direction::kBackwardData ? p.x : p.w;
+  if (!casts && draw.one_in(2)) result.type = result.cast = wide;
+  validate(p);
+  return p;
+}
+
 /// Microseconds that the device's peak and bandwidth allow, taps in the padding included.
 double least_us(const DeviceInfo& d, const Problem& p) {
   const bool narrow = p.x.type == DataType::kHalf || p.x.type == DataType::kBFloat16;
@@ -119,7 +138,7 @@ double least_us(const DeviceInfo& d, const Problem& p) {
 
 TEST(Coverage, EveryProblemHasASolverBesidesTheReference) {
   const auto devices = gpus();
-  Draw draw(1);
+  Draw draw(1), draw_types(2);
   int drawn = 0, large = 0, slow = 0, of_spatial[4] = {};
   while (drawn < kProblems) {
     Problem p;
@@ -150,6 +169,17 @@ TEST(Coverage, EveryProblemHasASolverBesidesTheReference) {
         EXPECT_LT(least, kLatencyUs + 1000 * least_us(d, p));
         slow += least > kLatencyUs + 100 * least_us(d, p);
       }
+    const Problem eight = with_float8(draw_types, p);
+    for (const DeviceInfo& d : devices) {
+      const SolverList list = solvers(eight.direction, d.kind);
+      const auto accepts = [&](bool reference) {
+        return std::ranges::any_of(list, [&](const SolverBase* s) {
+          return s->info().reference == reference && admit(*s, d, eight, {.workspace_limit = 0});
+        });
+      };
+      EXPECT_TRUE(accepts(false) || !d.gpu.fp64) << eight.key() << " on " << d.architecture;
+      EXPECT_EQ(accepts(true), accepts(false)) << eight.key() << " on " << d.architecture;
+    }
   }
   // Predicted below 1 % of the floor: groups of few channels in 16 bits without matrix units.
   EXPECT_LE(slow, kProblems / 100);

@@ -128,14 +128,20 @@ INLINE float round_to_odd(double v) {
 #define NARROWED(v) (v)
 #endif
 
-// Numbers of codes, loads and stores by name, as in portable.h.
-#define FP8_ELEMENTS(name, exponent, fnuz)                                                                        \
-  typedef u8 stored_##name;                                                                                       \
-  INLINE float number_##name(u32 code) { return float_of_fp8(code, exponent, fnuz); }                             \
-  INLINE float load_##name(GLOBAL const u8* p, i64 i) { return number_##name(p[i]); }                             \
-  INLINE void store_##name(GLOBAL u8* p, i64 i, real v) { p[i] = (u8)fp8_of_float(NARROWED(v), exponent, fnuz); } \
-  INLINE void store_dithered_##name(GLOBAL u8* p, i64 i, float v, u64 seed) {                                     \
-    p[i] = (u8)fp8_of_float_dithered(v, exponent, fnuz, dither_of(seed, (u64)i));                                 \
+// Numbers of codes, rounded numbers, loads and stores by name, as in portable.h.
+#define FP8_ELEMENTS(name, exponent, fnuz)                                                                           \
+  typedef u8 stored_##name;                                                                                          \
+  INLINE float number_##name(u32 code) { return float_of_fp8(code, exponent, fnuz); }                                \
+  INLINE u32 code_##name(real v) { return fp8_of_float(NARROWED(v), exponent, fnuz); }                               \
+  INLINE u32 dithered_code_##name(float v, u64 seed, i64 i) {                                                        \
+    return fp8_of_float_dithered(v, exponent, fnuz, dither_of(seed, (u64)i));                                        \
+  }                                                                                                                  \
+  INLINE float rounded_##name(real v) { return number_##name(code_##name(v)); }                                      \
+  INLINE float dithered_##name(float v, u64 seed, i64 i) { return number_##name(dithered_code_##name(v, seed, i)); } \
+  INLINE float load_##name(GLOBAL const u8* p, i64 i) { return number_##name(p[i]); }                                \
+  INLINE void store_##name(GLOBAL u8* p, i64 i, real v) { p[i] = (u8)code_##name(v); }                               \
+  INLINE void store_dithered_##name(GLOBAL u8* p, i64 i, float v, u64 seed) {                                        \
+    p[i] = (u8)dithered_code_##name(v, seed, i);                                                                     \
   }
 FP8_ELEMENTS(fp8, 4, 1)
 FP8_ELEMENTS(bfp8, 5, 1)

@@ -103,7 +103,7 @@ class CudaLongFilters final : public GpuSolver<Problem> {
   Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
     constexpr std::int64_t kMostBlocks = std::int64_t{1} << 30;
     POLYMIO_REQUIRE(p.direction == direction_, "serves another direction");
-    if (const Verdict v = gpu::check_device(d, p); !v) return v;
+    if (const Verdict v = gpu::check_types(d, p); !v) return v;
     POLYMIO_REQUIRE(cuda::has_matrix_units(d), "needs matrix units of sm80 or later");
     POLYMIO_REQUIRE(p.all_types(DataType::kHalf) || p.all_types(DataType::kBFloat16), "not all floats of 16 bits");
     POLYMIO_REQUIRE(p.depthwise() && p.k() == p.c(), "not one input and one output channel per group");

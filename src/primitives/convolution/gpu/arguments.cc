@@ -76,18 +76,17 @@ kernels::ConvStrides strides_of(const Problem& p) {
 }
 
 Verdict check_device(const DeviceInfo& d, const Problem& p, bool fuses) {
-  const DataType in = p.first_input().type;
   POLYMIO_REQUIRE(d.kind != DeviceKind::kCpu, "does not run on this kind of device");
-  POLYMIO_REQUIRE(!p.has_casts(), "cast types run on the CPU only");
   POLYMIO_REQUIRE(fuses || p.epilogue.empty(), "does not fuse epilogues");
-  POLYMIO_REQUIRE(d.gpu.fp64 || (in != DataType::kDouble && in != DataType::kInt8),
+  const auto fp64 = [](DataType t) { return t == DataType::kDouble || t == DataType::kInt8; };
+  POLYMIO_REQUIRE(d.gpu.fp64 || !(fp64(p.x.type) || fp64(p.w.type) || fp64(p.y.type)),
                   "the device has no double-precision arithmetic");
   return {};
 }
 
 Verdict check_types(const DeviceInfo& d, const Problem& p, bool fuses) {
-  POLYMIO_REQUIRE(!is_fp8(p.first_input().type) && !is_fp8(p.second_input().type) && !is_fp8(p.output().type),
-                  "8-bit floats");
+  POLYMIO_REQUIRE(!is_fp8(p.x.type) && !is_fp8(p.w.type) && !is_fp8(p.y.type), "8-bit floats");
+  POLYMIO_REQUIRE(!p.has_casts(), "cast types");
   return check_device(d, p, fuses);
 }
 
@@ -157,8 +156,20 @@ double tensor_bytes(const Problem& p) {
 }
 
 std::vector<std::string> type_options(const DeviceInfo& d, const Problem& p) {
-  std::vector<std::string> options = {fmt::format("-DIN={}", name_of(p.first_input().type)),
-                                      fmt::format("-DOUT={}", name_of(p.output().type))};
+  const TensorDesc &first = p.first_input(), &second = p.second_input();
+  const DataType out = p.output().type;
+  const bool casts = first.has_cast() || second.has_cast();
+  std::vector<std::string> options;
+  const auto add = [&](const char* option, DataType t) {
+    options.push_back(fmt::format("-D{}={}", option, name_of(t)));
+  };
+  add("IN", first.type);
+  add("OUT", out);
+  if (second.type != first.type) add("SECOND", second.type);
+  if (first.has_cast()) add("FIRST_CAST", first.cast);
+  if (second.has_cast()) add("SECOND_CAST", second.cast);
+  if (p.rounding == Rounding::kStochastic && casts) options.emplace_back("-DDITHERS");
+  if (p.rounding == Rounding::kStochastic && is_fp8(out)) options.emplace_back("-DDITHERS_OUT");
   if (d.gpu.fp64) options.emplace_back("-DFP64");
   return options;
 }

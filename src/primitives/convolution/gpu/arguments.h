@@ -19,10 +19,10 @@ kernels::ConvStrides strides_of(const Problem&);
 /// with the flipped filter, hence with its padding.
 kernels::DepthwiseShape depthwise_shape(const Problem&);
 
-/// What all portable kernels need: the device's arithmetic, no casts, no epilogue unless `fuses`.
+/// What all portable kernels need: the device's arithmetic, no epilogue unless `fuses`.
 Verdict check_device(const DeviceInfo&, const Problem&, bool fuses = false);
 
-/// The same, and no 8-bit floats.
+/// The same, and neither 8-bit floats nor casts.
 Verdict check_types(const DeviceInfo&, const Problem&, bool fuses = false);
 
 /// The same for the specialised kernels: all tensors fp32, fp16 or bf16, and check_sizes.
@@ -50,7 +50,7 @@ bool aligned(const Problem::Args&);
 /// Bytes of the three tensors.
 double tensor_bytes(const Problem&);
 
-/// -DIN, -DOUT and the feature options.
+/// The options of conv_elements.h, and -DFP64.
 std::vector<std::string> type_options(const DeviceInfo&, const Problem&);
 
 /// The kernel `name` and, for weights, add_partials of the same source; then, if `unaligned`, both with -DUNALIGNED.

@@ -28,6 +28,12 @@ bool small_positions(const kernels::ConvSizes& z, const kernels::ConvSteps& t) {
   return true;
 }
 
+DataType arithmetic_of(const Problem& p) {
+  if (p.first_input().type == DataType::kInt8) return DataType::kInt8;
+  const bool fp64 = p.x.type == DataType::kDouble || p.w.type == DataType::kDouble || p.y.type == DataType::kDouble;
+  return fp64 ? DataType::kDouble : DataType::kFloat;
+}
+
 }  // namespace
 
 // One for many outputs, two for few, one for few rows (few pixels, or weights of few taps and channels).
@@ -37,14 +43,14 @@ const GeneralProduct::Tile GeneralProduct::kTileTable[kTiles] = {
 GeneralProduct::GeneralProduct(const DeviceInfo& d, const Problem& p, int choice)
     : tile_(kTileTable[choice % kTiles]),
       direction_(p.direction),
-      in_(p.first_input().type),
-      double_scalars_(in_ == DataType::kDouble || in_ == DataType::kInt8),
+      arithmetic_(arithmetic_of(p)),
+      double_scalars_(arithmetic_ == DataType::kDouble || arithmetic_ == DataType::kInt8),
       tensor_bytes_(gpu::tensor_bytes(p)),
       sizes_(sizes_of(p)),
       steps_(steps_of(p)),
       strides_(strides_of(p)) {
   set_tiles();
-  if (in_ == DataType::kDouble || wide_sums_) sum_size_ = 8;
+  if (arithmetic_ == DataType::kDouble || wide_sums_) sum_size_ = 8;
   if (choice < kTiles) split(d);
 }
 
@@ -98,7 +104,7 @@ void GeneralProduct::set_tiles() {
       weights ? real(z.n) * real(z.out[0]) * real(z.out[1]) * real(z.out[2]) : real(data ? k : c) * real(taps);
   depth_ = weights ? deepest : real(data ? k : c) * mean_taps();
   constexpr double kMostOfInt = 131071;  // products of -128 and -128 whose sum is below 2^31
-  wide_sums_ = in_ == DataType::kInt8 && deepest > kMostOfInt;
+  wide_sums_ = arithmetic_ == DataType::kInt8 && deepest > kMostOfInt;
 }
 
 /// Taps per row of a tile: the mean over the phases of backward data, without taps that only read the padding.
@@ -141,7 +147,7 @@ double GeneralProduct::time_of(const DeviceInfo& d, std::int64_t splits) const {
   constexpr double kLaunchUs = 3, kEfficiency = 0.5, kMemory = 0.5;
   constexpr double kStepUs = 0.8;  // at least, for a load from memory and two barriers
   constexpr double kRow = 250;     // instructions for the position of a row
-  const double load = wide_positions_ ? 24 : 14, multiply = in_ == DataType::kDouble ? 2.3 : 1.15;
+  const double load = wide_positions_ ? 24 : 14, multiply = arithmetic_ == DataType::kDouble ? 2.3 : 1.15;
   const double step = tile_.k * (tile_.p * tile_.q * multiply + tile_.p * load + tile_.q * 8);
   const double steps = std::ceil(depth_ / tile_.k / real(splits)), blocks = real(shape_.tiles * splits);
   const double instructions = blocks * (steps * step + tile_.p * kRow);
@@ -154,7 +160,7 @@ double GeneralProduct::time_of(const DeviceInfo& d, std::int64_t splits) const {
 
 std::vector<KernelSpec> GeneralProduct::kernels(const DeviceInfo& d, const Problem& p) const {
   std::vector<std::string> options = type_options(d, p);
-  const bool fp64 = in_ == DataType::kDouble, int8 = in_ == DataType::kInt8;
+  const bool fp64 = arithmetic_ == DataType::kDouble, int8 = arithmetic_ == DataType::kInt8;
   const std::pair<const char*, const char*> types[] = {{"SUM", wide_sums_ ? "i64"
                                                                : int8     ? "int"
                                                                : fp64     ? "double"
@@ -177,18 +183,19 @@ std::vector<KernelSpec> GeneralProduct::kernels(const DeviceInfo& d, const Probl
   return specs;
 }
 
-void GeneralProduct::run(Stream& stream, const Kernels& built, const Operands& o, Buffer workspace, double alpha,
-                         double beta) const {
+void GeneralProduct::run(Stream& stream, const Kernels& built, const Operands& o, const Problem::Args& args) const {
   const std::int64_t across = std::min(shape_.tiles, kMaxBlocks), layers = ceil_div(shape_.tiles, kMaxBlocks);
   const Launch shape = launch_shape(tile_.threads(), across, shape_.splits, layers);
+  const Buffer workspace = args.workspace;
   const auto with = [&](auto a, auto b) {
-    launch(stream, *built[0], shape, o.first, o.second, o.output, workspace, sizes_, steps_, strides_, shape_, a, b);
+    launch(stream, *built[0], shape, o.first, o.second, o.output, workspace, sizes_, steps_, strides_, shape_, a, b,
+           args.seed);
     if (shape_.splits == 1) return;
     const Launch sums = launch_shape(tile_.threads(), across, 1, layers);
-    launch(stream, *built[1], sums, workspace, o.output, sizes_, steps_, strides_, shape_, a, b);
+    launch(stream, *built[1], sums, workspace, o.output, sizes_, steps_, strides_, shape_, a, b, args.seed);
   };
-  if (double_scalars_) return with(alpha, beta);
-  with(static_cast<float>(alpha), static_cast<float>(beta));
+  if (double_scalars_) return with(args.alpha, args.beta);
+  with(static_cast<float>(args.alpha), static_cast<float>(args.beta));
 }
 
 }  // namespace polymio::convolution::gpu

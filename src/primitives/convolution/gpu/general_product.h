@@ -23,7 +23,7 @@ class GeneralProduct {
   double predict(const DeviceInfo&) const;
   std::vector<KernelSpec> kernels(const DeviceInfo&, const Problem&) const;
   /// built are kernels().
-  void run(Stream&, const Kernels& built, const Operands&, Buffer workspace, double alpha, double beta) const;
+  void run(Stream&, const Kernels& built, const Operands&, const Problem::Args&) const;
 
  private:
   struct Tile {
@@ -40,7 +40,7 @@ class GeneralProduct {
 
   Tile tile_;
   Direction direction_;
-  DataType in_;
+  DataType arithmetic_;                      // kFloat, kDouble or kInt8
   bool double_scalars_, wide_sums_ = false;  // int8: sums of 64 bits
   bool wide_positions_ = false, neighbours_in_p_ = true;
   std::size_t sum_size_ = 4;

@@ -57,7 +57,7 @@ class GpuImplicitGemm final : public GpuSolver<Problem> {
 
   Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
     POLYMIO_REQUIRE(p.direction == direction_, "serves another direction");
-    return gpu::check_types(d, p);
+    return gpu::check_device(d, p);
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
@@ -102,7 +102,7 @@ class GpuImplicitGemm final : public GpuSolver<Problem> {
   Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint& point, const Kernels& built) const override {
     if (is_general(point))
       return [p, product = general(d, p, point), built](Stream& stream, const Args& a) {
-        product.run(stream, built, gpu::operands_of(p, a), a.workspace, a.alpha, a.beta);
+        product.run(stream, built, gpu::operands_of(p, a), a);
       };
     return [p, product = Product(d, p, point[0]), built](Stream& stream, const Args& a) {
       product.run(stream, built, 0,

@@ -5,13 +5,14 @@
 //   weights        p: taps x channels of x    q: channels of y   k: pixels of y             gathered: x   plain: y
 // The address of a gathered element is a part that depends on p plus one that depends on k, and so are its coordinates,
 // which decide whether it is in the padding. Both parts are computed once per block and are in local memory.
-// Options: IN, OUT (element types), FP64 if the device has double, SUM (float, double, int, i64), OPERAND (float,
+// Options: those of conv_elements.h, FP64 if the device has double, SUM (float, double, int, i64), OPERAND (float,
 // double, int), SCALAR (float, double: of alpha and beta), POSITION (int, i64: coordinates), DIRECTION (0, 1, 2),
 // TILE_P, TILE_Q, TILE_K, SLICES (threads that share a sum), P_FAST (neighbouring threads load neighbouring p, else k).
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/portable.h"
 #include "kernels/gpu/portable/conv_args.h"
 #include "kernels/gpu/portable/conv_axis.h"
+#include "kernels/gpu/portable/conv_elements.h"
 
 #define THREADS (SLICES * (TILE_P / 4) * (TILE_Q / 4))
 #define RESIDENT MAX(1, 384 / THREADS)  // blocks per multiprocessor: leaves 168 registers
@@ -39,8 +40,8 @@
 typedef POSITION position_t;
 typedef SUM sum_t;
 
-/// Row p: coordinates and element offset of its part of the gathered operand; offset of its results, -1 if there is no
-/// such row.
+/// Row p: coordinates and element offset of its part of the gathered operand; offset of its first result, -1 if there
+/// is no such row.
 typedef struct {
   i64 source, result;
   position_t at[3];
@@ -52,9 +53,10 @@ typedef struct {
   position_t at[3];
 } Step;
 
-/// A tile of the result: its first row and column, its group, the axes of its phase.
+/// A tile of the result: its first row and column, the axes of its phase, and where its group begins in the gathered
+/// operand, its first column in the plain operand and in the result.
 typedef struct {
-  i64 group, p0, q0, rows, outputs, reduced, depth;
+  i64 p0, q0, rows, outputs, reduced, depth, gathered, plain, result;
   Axis axes[3];
 } Tile;
 
@@ -84,7 +86,7 @@ INLINE void leave_out_padding(Tile* tile, i64 last, ConvSizes z) {
 }
 #endif
 
-INLINE Tile make_tile(i64 index, ConvSizes z, ConvSteps t, GeneralShape s) {
+INLINE Tile make_tile(i64 index, ConvSizes z, ConvSteps t, ConvStrides e, GeneralShape s) {
   Tile tile;
   i64 rest = quotient(index, s.tiles_q);
   tile.q0 = (index - rest * s.tiles_q) * TILE_Q;
@@ -97,7 +99,7 @@ INLINE Tile make_tile(i64 index, ConvSizes z, ConvSteps t, GeneralShape s) {
     tile.axes[i] = make_axis(rest - next * PHASES(i), z.in[i], z.out[i], z.filter[i], t.pad[i], t.stride[i],
                              t.dilation[i], s.tap_step[i], s.tap_delta[i]);
   }
-  tile.group = next;
+  const i64 group = next;
   const i64 pixels = z.n * tile.axes[0].count * tile.axes[1].count * tile.axes[2].count;
 #if DIRECTION != 2
   leave_out_padding(&tile, MIN(tile.p0 + TILE_P, pixels) - 1, z);
@@ -114,6 +116,14 @@ INLINE Tile make_tile(i64 index, ConvSizes z, ConvSteps t, GeneralShape s) {
   tile.depth = tile.reduced * taps;
 #endif
   tile.outputs = DIRECTION == 1 ? group_c : group_k;
+  tile.gathered = group * (DIRECTION == 1 ? group_k : group_c) * SOURCE[1];
+#if DIRECTION == 2
+  tile.plain = group * group_k * e.y[1] + tile.q0 * PLAIN_Q;
+  tile.result = group * group_k * e.w[0] + tile.q0 * RESULT_Q;
+#else
+  tile.plain = group * group_k * e.w[0] + tile.q0 * PLAIN_Q;
+  tile.result = group * tile.outputs * RESULT[1] + tile.q0 * RESULT_Q;
+#endif
   return tile;
 }
 
@@ -156,12 +166,12 @@ INLINE Row make_row(i64 p, LOCAL const Tile* tile, ConvStrides e, int channels_f
   if (p >= tile->rows) return row;
 #if DIRECTION == 2
   const i64 channel = channel_and_taps(p, tile, channels_fast, place);
-  row.source = channel * e.x[1];
-  row.result = channel * e.w[1];
+  row.source = tile->gathered + channel * e.x[1];
+  row.result = tile->result + channel * e.w[1];
 #else
   const i64 image = image_and_place(p, tile, place);
-  row.source = image * SOURCE[0];
-  row.result = image * RESULT[0];
+  row.source = tile->gathered + image * SOURCE[0];
+  row.result = tile->result + image * RESULT[0];
 #endif
   UNROLL
   for (int i = 0; i < 3; ++i) {
@@ -189,11 +199,11 @@ INLINE Step make_step(i64 k, i64 last, LOCAL const Tile* tile, ConvStrides e, in
 #if DIRECTION == 2
   const i64 image = image_and_place(k, tile, place);
   step.source = image * e.x[0];
-  step.plain = image * e.y[0];
+  step.plain = tile->plain + image * e.y[0];
 #else
   const i64 channel = channel_and_taps(k, tile, channels_fast, place);
   step.source = channel * SOURCE[1];
-  step.plain = channel * e.w[DIRECTION == 0 ? 1 : 0];
+  step.plain = tile->plain + channel * e.w[DIRECTION == 0 ? 1 : 0];
 #endif
   UNROLL
   for (int i = 0; i < 3; ++i) {
@@ -211,20 +221,10 @@ INLINE Step make_step(i64 k, i64 last, LOCAL const Tile* tile, ConvStrides e, in
   return step;
 }
 
-/// Offsets of the tile's group.
-#define GATHERED_AT (tile->group * (DIRECTION == 1 ? tile->reduced : quotient(z.c, z.groups)) * SOURCE[1])
-#if DIRECTION == 2
-#define PLAIN_AT (tile->group * tile->outputs * e.y[1])
-#define RESULT_AT (tile->group * tile->outputs * e.w[0])
-#else
-#define PLAIN_AT (tile->group * quotient(z.k, z.groups) * e.w[0])
-#define RESULT_AT (tile->group * tile->outputs * RESULT[1])
-#endif
-
-INLINE void store_sum(GLOBAL STORED(OUT) * result, i64 at, sum_t sum, SCALAR alpha, SCALAR beta) {
+INLINE void store_sum(GLOBAL STORED(OUT) * result, i64 at, sum_t sum, SCALAR alpha, SCALAR beta, u64 seed) {
   SCALAR v = alpha * (SCALAR)sum;
   if (beta != 0) v += beta * (SCALAR)LOAD(OUT, result, at);
-  STORE(OUT, result, at, v);
+  STORE_OUT(result, at, v, seed);
 }
 
 // If this is unrolled, PoCL makes the stores of rows that do not exist unconditional.
@@ -238,9 +238,9 @@ INLINE void store_sum(GLOBAL STORED(OUT) * result, i64 at, sum_t sum, SCALAR alp
 
 /// Blocks: tiles along the dimensions 0 and 2, splits of k along 1, whose sums go to `partials` as whole tiles.
 KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
-    general_gemm(GLOBAL const STORED(IN) * RESTRICT gathered, GLOBAL const STORED(IN) * RESTRICT plain,
+    general_gemm(GLOBAL const STORED(IN) * RESTRICT gathered, GLOBAL const STORED(SECOND) * RESTRICT plain,
                  GLOBAL STORED(OUT) * result, GLOBAL sum_t* partials, const ConvSizes z, const ConvSteps t,
-                 const ConvStrides e, const GeneralShape s, const SCALAR alpha, const SCALAR beta) {
+                 const ConvStrides e, const GeneralShape s, const SCALAR alpha, const SCALAR beta, const u64 seed) {
   SHARED sum_t pool[POOL] __attribute__((aligned(16)));
   SHARED Row rows[TILE_P];
   SHARED Step steps[TILE_K];
@@ -249,15 +249,12 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
   LOCAL OPERAND* const q_tile = p_tile + TILE_K * PITCH_P;
   LOCAL const Tile* const tile = &shared;
   if (TILE_INDEX >= s.tiles) return;
-  if (THREAD(0) == 0) shared = make_tile(TILE_INDEX, z, t, s);
+  if (THREAD(0) == 0) shared = make_tile(TILE_INDEX, z, t, e, s);
   BARRIER();
   if (tile->p0 >= tile->rows) return;
   const int thread = THREAD(0), split = BLOCK(1);
   const i64 blocks = quotient(tile->depth + TILE_K - 1, TILE_K);
   const i64 first = quotient(blocks * split, s.splits), last = quotient(blocks * (split + 1), s.splits);
-  gathered += GATHERED_AT;
-  plain += PLAIN_AT + tile->q0 * PLAIN_Q;
-
   for (int p = thread; p < TILE_P; p += THREADS) rows[p] = make_row(tile->p0 + p, tile, e, s.channels_fast);
   for (int k = thread; k < TILE_K; k += THREADS)
     steps[k] = make_step(first * TILE_K + k, first < last ? tile->depth : 0, tile, e, s.channels_fast);
@@ -308,7 +305,7 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
         for (int i = 0; i < ROWS; ++i) {
           const i64 h = (i64)at[i][0] + step.at[0], v = (i64)at[i][1] + step.at[1], w = (i64)at[i][2] + step.at[2];
           const int inside = h >= 0 && h < SIZE[0] && v >= 0 && v < SIZE[1] && w >= 0 && w < SIZE[2];
-          p_regs[i][j] = inside ? (OPERAND)LOAD(IN, gathered, source[i] + step.source) : (OPERAND)0;
+          p_regs[i][j] = inside ? (OPERAND)LOAD_FIRST(gathered, source[i] + step.source, seed) : (OPERAND)0;
         }
       }
       UNROLL
@@ -316,8 +313,8 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
         const int n = thread + i * THREADS, q = s.plain_fast ? n % TILE_Q : n / TILE_K,
                   k = s.plain_fast ? n / TILE_Q : n % TILE_K;
         const i64 from = n < TILE_Q * TILE_K ? steps[k].plain : -1;
-        q_regs[i] =
-            from >= 0 && tile->q0 + q < tile->outputs ? (OPERAND)LOAD(IN, plain, from + q * PLAIN_Q) : (OPERAND)0;
+        q_regs[i] = from >= 0 && tile->q0 + q < tile->outputs ? (OPERAND)LOAD_SECOND(plain, from + q * PLAIN_Q, seed)
+                                                              : (OPERAND)0;
       }
     }
     if (block > first) {
@@ -343,7 +340,6 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
 
   GLOBAL sum_t* const partial =
       s.splits > 1 ? partials + ((i64)split * s.tiles + TILE_INDEX) * (TILE_P * TILE_Q) : (GLOBAL sum_t*)0;
-  result += RESULT_AT + tile->q0 * RESULT_Q;
 #if SLICES > 1
   UNROLL
   for (int i = 0; i < 4; ++i) {
@@ -358,7 +354,7 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
     if (partial)
       partial[i] = sum;
     else if (rows[p].result >= 0 && tile->q0 + q < tile->outputs)
-      store_sum(result, rows[p].result + q * RESULT_Q, sum, alpha, beta);
+      store_sum(result, rows[p].result + q * RESULT_Q, sum, alpha, beta, seed);
   }
 #else
   UNROLL_STORES
@@ -369,23 +365,22 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
       if (partial)
         partial[(tile_q + j) * TILE_P + tile_p + i] = sums[i][j];
       else if (row >= 0 && tile->q0 + tile_q + j < tile->outputs)
-        store_sum(result, row + (tile_q + j) * RESULT_Q, sums[i][j], alpha, beta);
+        store_sum(result, row + (tile_q + j) * RESULT_Q, sums[i][j], alpha, beta, seed);
     }
   }
 #endif
 }
 
-/// result = alpha * the sum of the splits + beta * result, in a fixed order. A block per tile->
+/// result = alpha * the sum of the splits + beta * result, in a fixed order. A block per tile.
 KERNEL THREADS_PER_BLOCK(THREADS)
     sum_splits(GLOBAL const sum_t* RESTRICT partials, GLOBAL STORED(OUT) * result, const ConvSizes z, const ConvSteps t,
-               const ConvStrides e, const GeneralShape s, const SCALAR alpha, const SCALAR beta) {
+               const ConvStrides e, const GeneralShape s, const SCALAR alpha, const SCALAR beta, const u64 seed) {
   SHARED Tile shared;
   LOCAL const Tile* const tile = &shared;
   if (TILE_INDEX >= s.tiles) return;
-  if (THREAD(0) == 0) shared = make_tile(TILE_INDEX, z, t, s);
+  if (THREAD(0) == 0) shared = make_tile(TILE_INDEX, z, t, e, s);
   BARRIER();
   if (tile->p0 >= tile->rows) return;
-  result += RESULT_AT + tile->q0 * RESULT_Q;
   for (int i = THREAD(0); i < TILE_P * TILE_Q; i += THREADS) {
     const int q = i / TILE_P;
     const i64 row = make_row(tile->p0 + i % TILE_P, tile, e, s.channels_fast).result;
@@ -393,6 +388,6 @@ KERNEL THREADS_PER_BLOCK(THREADS)
     sum_t sum = 0;
     for (int split = 0; split < s.splits; ++split)
       sum += partials[((i64)split * s.tiles + TILE_INDEX) * (TILE_P * TILE_Q) + i];
-    store_sum(result, row + q * RESULT_Q, sum, alpha, beta);
+    store_sum(result, row + q * RESULT_Q, sum, alpha, beta, seed);
   }
 }

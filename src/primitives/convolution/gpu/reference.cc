@@ -19,7 +19,6 @@ class GpuReference final : public GpuSolver<Problem> {
 
   Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
     POLYMIO_REQUIRE(p.direction == direction_, "serves another direction");
-    POLYMIO_REQUIRE(p.first_input().type == p.second_input().type, "mixed types");
     return gpu::check_device(d, p);
   }
 
@@ -33,7 +32,6 @@ class GpuReference final : public GpuSolver<Problem> {
                                                "reference_backward_weights"};
     auto options = gpu::type_options(d, p);
     options.emplace_back(p.first_input().type == DataType::kInt8 ? "-DSUM=i64" : "-DSUM=real");
-    if (p.rounding == Rounding::kStochastic) options.emplace_back("-DDITHERS");
     return {{"primitives/convolution/gpu/reference.cl", kEntries[static_cast<int>(direction_)], std::move(options)}};
   }
 
