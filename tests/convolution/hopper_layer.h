@@ -77,6 +77,7 @@ class HostHopper final : public ForwardingStream {
     const KernelSpec& spec = static_cast<const HostKernel&>(kernel).spec;
     if (spec.entry == "add_partials") return add_partials(arguments, spec.options);
     if (spec.entry == "widen") return widen(arguments, spec.options.front());
+    if (spec.entry == "store_sums") return store_sums(arguments, spec.options);
     if (spec.entry == "swap_channels")
       return spec.options.front() == "-DBYTES=1" ? swap_channels<std::uint8_t>(arguments)
                                                  : swap_channels<float>(arguments);
@@ -105,16 +106,34 @@ class HostHopper final : public ForwardingStream {
     return v;
   }
 
+  /// The type of an option -DIN=name or -DOUT=name.
+  static DataType type_of(const std::string& option) {
+    const std::string name = option.substr(option.find('=') + 1);
+    return *std::ranges::find_if(kDataTypes, [&](DataType t) { return name == name_of(t); });
+  }
+
   /// Copies all elements to bf16.
   void widen(std::span<const Argument> arguments, const std::string& option) {
-    const Buffer none(nullptr);
-    const void* const from = value_of(arguments[0], none).address();
-    void* const to = value_of(arguments[1], none).address();
+    const void* const from = address(arguments, 0);
+    void* const to = address(arguments, 1);
     const auto count = value_of(arguments[2], std::int64_t{});
-    const auto type =
-        std::ranges::find_if(kDataTypes, [&](DataType t) { return option == "-DIN=" + std::string(name_of(t)); });
-    for (std::int64_t i = 0; i < count; ++i) dtype::store(DataType::kBFloat16, to, i, dtype::load(*type, from, i));
+    const DataType type = type_of(option);
+    for (std::int64_t i = 0; i < count; ++i) dtype::store(DataType::kBFloat16, to, i, dtype::load(type, from, i));
     memory.push_back({to, static_cast<std::size_t>(2 * count)});
+  }
+
+  /// w = alpha * sums + beta * w.
+  void store_sums(std::span<const Argument> arguments, const std::vector<std::string>& options) {
+    const auto* const sums = static_cast<const float*>(address(arguments, 0));
+    void* const w = address(arguments, 1);
+    const auto count = value_of(arguments[2], std::int64_t{});
+    const double alpha = value_of(arguments[3], 0.0f), beta = value_of(arguments[4], 0.0f);
+    const auto seed = value_of(arguments[5], std::uint64_t{});
+    const DataType type = type_of(options.front());
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double v = alpha * static_cast<double>(sums[i]) + (beta != 0 ? beta * dtype::load(type, w, i) : 0);
+      dtype::store(type, w, i, v, options.size() > 1 ? dither(seed, static_cast<std::uint64_t>(i)) : -1);
+    }
   }
 
   /// swapped(c, t, k) = w(k, t, c).
@@ -228,7 +247,7 @@ class Layer {
       TensorDesc& output = d == kForward ? p_.y : p_.x;
       output = make_tensor(shape.type, output.sizes(), {});
     }
-    set_type(p_.w, o.second);
+    set_type(d == kWeights ? p_.y : p_.w, o.second);
     set_type(d == kForward ? p_.y : d == kData ? p_.x : p_.w, o.out);
     p_.rounding = o.rounding;
     args_.seed = 7;

@@ -347,9 +347,15 @@ TEST_F(HopperPlan, WidenedFloat8) {
   Layer(kData, tails, with(kF5, kE4, kF5)).check({8, 1, 0});
   Layer(kForward, tails, with(kE4, kE4, DataType::kHalf, 1, 0, 132)).check({10, 2, 0});
   Layer(kData, strided, with(kE4, kF5, DataType::kFloat)).check({1, 1, 0});
+  Layer(kWeights, tails, with(kF4, kF5, DataType::kFloat, 0.5, 1)).check({1, 1});
+  Layer(kWeights, strided, with(kE4, kE4, DataType::kHalf, 2)).check({4, 1});
+  Layer(kWeights, tails, with(kF5, kF4, kF4, 0.25, 1)).check({4, 0});
+  Layer(kWeights, {.x = {3, 88, 101}, .w = {136, 88, 3}, .pad = {1}}, with(kE4, kF4, DataType::kBFloat16))
+      .check({3, 0});
   Options dithers = with(kE4, kF5, kF5);
   dithers.rounding = Rounding::kStochastic;
   Layer(kData, strided, dithers).check({1, 1, 0});
+  Layer(kWeights, strided, dithers).check({4, 1});
 }
 
 const Shape kStrided{.x = {2, 72, 9, 11}, .w = {72, 72, 3, 3}, .pad = {1, 1}, .stride = {2, 2}, .dilation = {1, 2}},

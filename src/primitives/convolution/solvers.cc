@@ -97,6 +97,8 @@ constexpr Registration<Direction> kRows[] = {
         kAligned),
     row(140, "ConvHopperWidenedBwd", Algorithm::kImplicitGemm, 1, kCuda, Direction::kBackwardData, cuda_hopper_widened,
         kAligned),
+    row(144, "ConvHopperWidenedWrw", Algorithm::kImplicitGemm, 1, kCuda, Direction::kBackwardWeights,
+        cuda_hopper_widened, kAligned),
     row(121, "ConvCudaGemmFwd", Algorithm::kGemm, 2, kCuda, Direction::kForward, cuda_gemm, kNotDeterministic),
     row(122, "ConvCudaGemmBwd", Algorithm::kGemm, 2, kCuda, Direction::kBackwardData, cuda_gemm, kNotDeterministic),
     row(123, "ConvCudaGemmWrw", Algorithm::kGemm, 2, kCuda, Direction::kBackwardWeights, cuda_gemm, kNotDeterministic),
