@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: MIT
 #include "capi/activation.h"
 
-#include "base/log.h"
 #include "capi/common/arguments.h"
 #include "capi/common/guard.h"
 #include "capi/common/handle.h"
+#include "capi/common/log_call.h"
 #include "capi/common/tensor.h"
 
 using namespace polymio;
@@ -21,13 +21,11 @@ namespace {
 
 /// Logs the MIOpenDriver line of the call.
 void log_call(const Problem& problem, const Problem::Args& args, const char* function) {
-  if (log::api_enabled()) log::write("api", fmt::format("{} {}", function, problem.key()));
-  if (!log::command_enabled()) return;
-  const auto& p = args.parameters;
-  std::string line = fmt::format("MIOpenDriver {} -A {} -B {} -G {}", problem.key(), p.alpha, p.beta, p.gamma);
-  if (args.scale != 1 || args.keep != 0)
-    line += fmt::format(" --scale_alpha {} --scale_beta {}", args.scale, args.keep);
-  log::write("command", line);
+  capi::log_call(function, [&] {
+    const auto& [alpha, beta, gamma] = args.parameters;
+    return fmt::format("{} -A {} -B {} -G {}", problem.key(), alpha, beta, gamma) +
+           capi::scale_flags(args.scale, args.keep);
+  });
 }
 
 void run(miopenHandle_t handle, const ActivationObject& descriptor, const Problem& problem, Problem::Args args,

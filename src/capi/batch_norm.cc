@@ -4,11 +4,11 @@
 
 #include <miopen/batchnorm.h>
 
-#include "base/log.h"
 #include "capi/activation.h"
 #include "capi/common/arguments.h"
 #include "capi/common/guard.h"
 #include "capi/common/handle.h"
+#include "capi/common/log_call.h"
 #include "capi/common/tensor.h"
 #include "core/problem_text.h"
 #include "core/tensor_checks.h"
@@ -94,11 +94,11 @@ Problem problem_of(Direction direction, miopenBatchNormMode_t mode, const Tensor
 double number(const void* scalar, const char* name) { return capi::scalar(scalar, DataType::kFloat, name); }
 
 void run(miopenHandle_t handle, const Problem& p, const Problem::Args& args, const char* function) {
-  if (log::api_enabled()) log::write("api", fmt::format("{} {}", function, p.key()));
-  if (log::command_enabled())
-    log::write("command", fmt::format("MIOpenDriver {} --save {} -r {} --epsilon {} --factor {} -A {} -B {}", p.key(),
-                                      args.saved_mean || (!p.forward() && args.mean) ? 1 : 0, args.next_mean ? 1 : 0,
-                                      args.epsilon, args.factor, args.blend, args.keep));
+  capi::log_call(function, [&] {
+    const bool saves = args.saved_mean || (!p.forward() && args.mean);
+    return fmt::format("{} --save {:d} -r {:d} --epsilon {} --factor {} -A {} -B {}", p.key(), saves,
+                       args.next_mean != nullptr, args.epsilon, args.factor, args.blend, args.keep);
+  });
   batch_norm::run(capi::deref(handle), p, args);
 }
 

@@ -10,9 +10,25 @@
 #include "capi/common/arguments.h"
 #include "capi/common/guard.h"
 #include "capi/common/handle.h"
+#include "capi/common/log_call.h"
 #include "capi/common/tensor.h"
 
 using namespace polymio;
+
+namespace {
+
+/// Nothing for more than the driver's eight inputs.
+std::string command_of(const std::vector<cat::Input>& inputs, const TensorDesc& y, std::int32_t dim) {
+  constexpr std::size_t kMostInputs = 8;
+  std::string line = fmt::format("{} -d {}", base_arg("cat", y.type, 2), dim);
+  std::size_t number = 0;
+  for (const cat::Input& input : inputs)
+    if (input.desc) line += fmt::format(" -{} {}", ++number, capi::shape_text(*input.desc));
+  if (!y.is_channels_first()) line += fmt::format(" --output_strides {}", capi::strides_by_x(y));
+  return number <= kMostInputs ? line : "";
+}
+
+}  // namespace
 
 miopenStatus_t miopenCatForward(miopenHandle_t handle, const int32_t xCount, const miopenTensorDescriptor_t* xDescs,
                                 const void* const* xs, const miopenTensorDescriptor_t yDesc, void* y,
@@ -31,6 +47,7 @@ miopenStatus_t miopenCatForward(miopenHandle_t handle, const int32_t xCount, con
       require(empty || xs[i], "the buffer of input {} is null", i);
       inputs.push_back({empty ? nullptr : &desc, xs[i]});
     }
+    capi::log_call("miopenCatForward", [&] { return command_of(inputs, out, dim); });
     capi::deref(handle).run([&](Stream& stream) { cat::forward(stream, inputs, out, y, dim); });
   });
 }

@@ -6,10 +6,10 @@
 
 #include <vector>
 
-#include "base/log.h"
 #include "capi/common/arguments.h"
 #include "capi/common/guard.h"
 #include "capi/common/handle.h"
+#include "capi/common/log_call.h"
 #include "capi/common/object.h"
 #include "capi/common/tensor.h"
 #include "core/problem_text.h"
@@ -75,6 +75,14 @@ ctc::Problem problem_of(miopenCTCLossDescriptor_t desc, miopenTensorDescriptor_t
   return {x, described(gradients, "gradients"), d.blank, d.softmax};
 }
 
+std::string command_of(const ctc::Problem& p, const ctc::Sequences& s) {
+  const auto list = [&](const int* lengths) { return fmt::join(lengths, lengths + p.batch(), ","); };
+  return base_arg("ctc", p.probs.type, 2) +
+         fmt::format(" -n {} -c {} -k {} -l {} -b {} -m {:d}", p.batch(), p.probs.lens[2] - 1, list(s.input_lengths),
+                     list(s.label_lengths), p.blank, p.softmax) +
+         strides_unless_dense(p.probs, "--in_strides") + strides_unless_dense(p.gradients, "--out_strides");
+}
+
 }  // namespace
 
 miopenStatus_t miopenCreateCTCLossDescriptor(miopenCTCLossDescriptor_t* ctcLossDesc) {
@@ -133,7 +141,7 @@ miopenStatus_t miopenCTCLoss(miopenHandle_t handle, const miopenTensorDescriptor
                          workSpace, workSpaceSize};
     const HostArrays arrays(on.stream(), p, labels, labelLengths, inputLengths);
     ctc::validate(p, *arrays, Status::kUnknownError);
-    if (log::api_enabled()) log::write("api", fmt::format("miopenCTCLoss {}", sizes_text(p.probs)));
+    capi::log_call("miopenCTCLoss", [&] { return command_of(p, *arrays); });
     on.run([&](Stream& stream) { ctc::run(stream, p, *arrays, args); });
   });
 }

@@ -4,10 +4,10 @@
 
 #include <utility>
 
-#include "base/log.h"
 #include "capi/common/arguments.h"
 #include "capi/common/guard.h"
 #include "capi/common/handle.h"
+#include "capi/common/log_call.h"
 #include "capi/common/tensor.h"
 #include "core/problem_text.h"
 
@@ -50,10 +50,23 @@ std::uint8_t* mask_of(const DropoutObject& d, const TensorDesc& x, miopenTensorD
   return static_cast<std::uint8_t*>(reserve);
 }
 
+/// Nothing for a rank that the driver has no flags for.
+std::string command_of(const DropoutObject& d, const dropout::Choice& choice, const TensorDesc& x, const TensorDesc& y,
+                       bool forward) {
+  constexpr int kLeastRank = 2, kMostRank = 5;
+  if (x.rank < kLeastRank || x.rank > kMostRank) return "";
+  return base_arg("dropout", x.type, x.rank - 2) + size_flags(x) +
+         layout_flags(x, forward ? "-I" : "-O", forward ? "--in_strides" : "--dout_strides") +
+         layout_flags(y, forward ? "-O" : "-I", forward ? "--out_strides" : "--din_strides") +
+         fmt::format(" -F {} -p {} -L {} -M {} -m {:d} --state_evo {:d} --reserve {:d}", forward ? 1 : 2, d.rate,
+                     d.seed & 0xffffffffu, d.seed >> 32, d.use_mask, d.state_evo, choice.mask != nullptr);
+}
+
 void run(miopenHandle_t handle, const DropoutObject& d, const dropout::Choice& choice, const TensorDesc& x,
-         const void* from, const TensorDesc& y, void* to, const char* function) {
+         const void* from, const TensorDesc& y, void* to, bool forward) {
+  const char* const function = forward ? "miopenDropoutForward" : "miopenDropoutBackward";
   Handle& on = deref(handle);
-  if (log::api_enabled()) log::write("api", fmt::format("{} {} rate {}", function, sizes_text(x), d.rate));
+  capi::log_call(function, [&] { return command_of(d, choice, x, y, forward); });
   on.run([&](Stream& stream) { dropout::apply(stream, choice, x, from, y, to); });
 }
 
@@ -137,7 +150,7 @@ miopenStatus_t miopenDropoutForward(miopenHandle_t handle, const miopenDropoutDe
     choice.mask = mask_of(d, x_desc, noise_shape, reserveSpace, reserveSpaceSizeInBytes);
     // Without a mask the backward pass draws it from the states again.
     choice.advances = d.state_evo && choice.mask;
-    run(handle, d, choice, x_desc, x, y_desc, y, "miopenDropoutForward");
+    run(handle, d, choice, x_desc, x, y_desc, y, true);
   });
 }
 
@@ -153,6 +166,6 @@ miopenStatus_t miopenDropoutBackward(miopenHandle_t handle, const miopenDropoutD
     dropout::Choice choice{d.rate, d.use_mask, false, d.states, d.states_bytes, nullptr};
     choice.mask = mask_of(d, dy_desc, noise_shape, reserveSpace, reserveSpaceSizeInBytes);
     choice.stored = d.use_mask || choice.mask;
-    run(handle, d, choice, dy_desc, dy, dx_desc, dx, "miopenDropoutBackward");
+    run(handle, d, choice, dy_desc, dy, dx_desc, dx, false);
   });
 }

@@ -10,6 +10,7 @@
 #include "capi/common/arguments.h"
 #include "capi/common/guard.h"
 #include "capi/common/handle.h"
+#include "capi/common/log_call.h"
 #include "capi/common/tensor.h"
 
 using namespace polymio;
@@ -23,6 +24,20 @@ namespace {
 
 const TensorDesc& index_desc(const miopenTensorDescriptor_t* descs, std::uint32_t i) {
   return described(not_null(descs, "indexDescs")[i], fmt::format("index tensor {}", i).c_str());
+}
+
+/// The driver's index tensors have one shape, and it sets no errors.
+std::string command_of(const getitem::Backward& b) {
+  std::string line = base_arg("getitem", b.dx.desc->type, 2) +
+                     fmt::format(" -I {} -O {}", capi::shape_text(*b.dx.desc), capi::shape_text(*b.dy.desc));
+  if (b.indices.empty()) line += " -D -";
+  if (!b.indices.empty())
+    line += fmt::format(" -N {} -D {}", capi::shape_text(*b.indices[0].desc), fmt::join(b.dims, ","));
+  for (std::size_t i = 0; i < b.slices.size(); ++i) {
+    const auto& [dim, begin, end, step] = b.slices[i];
+    line += fmt::format("{}{},{},{},{}", i == 0 ? " --slices " : ",", dim, begin, end, step);
+  }
+  return line + (b.offset == 0 ? "" : fmt::format(" -f {}", b.offset));
 }
 
 }  // namespace
@@ -68,6 +83,7 @@ miopenStatus_t miopenGetitemBackward(miopenHandle_t handle, void* workspace, siz
     require(!errorDesc == !error, "error has a {}, but no {}: give both or neither",
             errorDesc ? "descriptor" : "buffer", errorDesc ? "buffer" : "descriptor");
     if (error) b.error = {&described(errorDesc, "error"), error};
+    capi::log_call("miopenGetitemBackward", [&] { return command_of(b); });
     deref(handle).run([&](Stream& stream) { getitem::backward(stream, b, workspace, workspaceSizeInBytes); });
   });
 }

@@ -8,6 +8,7 @@
 #include "capi/common/dimension.h"
 #include "capi/common/guard.h"
 #include "capi/common/handle.h"
+#include "capi/common/log_call.h"
 #include "capi/common/tensor.h"
 
 using namespace polymio;
@@ -36,6 +37,7 @@ miopenStatus_t miopenKthvalueForward(miopenHandle_t handle, miopenTensorDescript
     require(k >= 1 && k <= static_cast<std::size_t>(p.length()),
             "k is {}: allowed are 1 to {}, the size of dimension {}", k, p.length(), p.selection.dim);
     p.selection.k = static_cast<std::int64_t>(k);
+    capi::log_call("miopenKthvalueForward", [&] { return p.key() + (keepDim ? " -K 1" : ""); });
     static_assert(sizeof(size_t) == sizeof(std::uint64_t));
     kthvalue::run(deref(handle), p,
                   {not_null(input, "the buffer of the input"), not_null(output, "the buffer of the output"),

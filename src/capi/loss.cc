@@ -9,6 +9,7 @@
 #include "capi/common/arguments.h"
 #include "capi/common/guard.h"
 #include "capi/common/handle.h"
+#include "capi/common/log_call.h"
 #include "capi/common/tensor.h"
 
 using namespace polymio;
@@ -34,6 +35,15 @@ loss::Reduction reduction_of(miopenLossReductionMode_t mode) {
   return reduction;
 }
 
+const char* text_of(loss::Reduction reduction) {
+  return reduction == loss::Reduction::kSum ? "sum" : reduction == loss::Reduction::kMean ? "mean" : "none";
+}
+
+std::string command_of(const loss::SoftMargin& p, bool forward) {
+  return base_arg("softmarginloss", p.x.desc.type, 2) + capi::list_flags("-D", p.x.desc) +
+         fmt::format(" -R {} -F {}", text_of(p.reduction), forward ? 1 : 2);
+}
+
 }  // namespace
 
 miopenStatus_t miopenGetSoftMarginLossForwardWorkspaceSize(miopenHandle_t handle, miopenTensorDescriptor_t inputDesc,
@@ -57,6 +67,10 @@ miopenStatus_t miopenSoftMarginLossForward(miopenHandle_t handle, miopenTensorDe
     const loss::SoftMargin p{input(inputDesc, input_data, "the input"), input(targetDesc, target, "the target"),
                              reduction_of(reduction)};
     const loss::Output y = output(outputDesc, output_data, "the output");
+    capi::log_call("miopenSoftMarginLossForward", [&] {
+      const bool reduced = p.reduction != loss::Reduction::kNone;
+      return command_of(p, true) + (reduced ? "" : strides_unless_dense(y.desc, "--out_strides"));
+    });
     deref(handle).run([&](Stream& stream) { loss::soft_margin(stream, p, y, {workspace, workspaceSizeInBytes}); });
   });
 }
@@ -71,6 +85,8 @@ miopenStatus_t miopenSoftMarginLossBackward(miopenHandle_t handle, miopenTensorD
                              reduction_of(reduction)};
     const loss::Input dy = input(doutputDesc, doutput, "doutput");
     const loss::Output dx = output(dinputDesc, dinput, "dinput");
+    capi::log_call("miopenSoftMarginLossBackward",
+                   [&] { return command_of(p, false) + capi::gradient_strides(dx.desc, p.x.desc); });
     deref(handle).run([&](Stream& stream) { loss::soft_margin_backward(stream, p, dy, dx); });
   });
 }
@@ -106,6 +122,10 @@ miopenStatus_t miopenMultiMarginLossForward(miopenHandle_t handle, miopenTensorD
                                     p,
                                     margin};
     const loss::Output y = output(outputDesc, output_data, "the output");
+    capi::log_call("miopenMultiMarginLossForward", [&] {
+      return base_arg("multimarginloss", problem.x.desc.type, 2) + capi::list_flags("-D", problem.x.desc) +
+             fmt::format(" -R {} --p {} --margin {} -F 1", text_of(problem.reduction), p, margin);
+    });
     deref(handle).run([&](Stream& stream) {
       loss::multi_margin(stream, problem, y, {workspace, workspaceSizeInBytes});
     });

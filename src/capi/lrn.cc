@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "base/log.h"
 #include "capi/common/arguments.h"
 #include "capi/common/guard.h"
 #include "capi/common/handle.h"
+#include "capi/common/log_call.h"
 #include "capi/common/tensor.h"
 #include "primitives/lrn/lrn.h"
 
@@ -46,10 +46,10 @@ Problem problem_of(const LrnObject& descriptor, lrn::Direction direction, const 
 void run(miopenHandle_t handle, const LrnObject& descriptor, const Problem& problem, Problem::Args args,
          const char* function) {
   args.parameters = descriptor.parameters;
-  if (log::api_enabled()) log::write("api", fmt::format("{} {}", function, problem.key()));
-  if (log::command_enabled())
-    log::write("command", fmt::format("MIOpenDriver {} -A {} -B {} -K {}", problem.key(), args.parameters.alpha,
-                                      args.parameters.beta, args.parameters.k));
+  capi::log_call(function, [&] {
+    const auto& [alpha, beta, k] = args.parameters;
+    return fmt::format("{} -A {} -B {} -K {}", problem.key(), alpha, beta, k);
+  });
   lrn::run(deref(handle), problem, args);
 }
 

@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "base/log.h"
 #include "capi/common/arguments.h"
 #include "capi/common/guard.h"
+#include "capi/common/log_call.h"
 
 using namespace polymio;
 using capi::deref;
@@ -16,12 +16,12 @@ using capi::not_null;
 namespace polymio::capi {
 
 void log_call(const MhaCall& call, const mha::Problem::Args& args, const char* function, std::uint64_t solution) {
-  if (log::api_enabled()) log::write("api", fmt::format("{} {}", function, call.problem.key()));
-  if (!log::command_enabled()) return;
-  std::string line = fmt::format("MIOpenDriver {} --scale {}", call.problem.key(), args.scale);
-  if (args.mask == mha::Mask::kCausal) line += " --mask causal";
-  if (solution) line += fmt::format(" -S {}", solution);
-  log::write("command", line);
+  log_call(function, [&] {
+    std::string line = fmt::format("{} --scale {}", call.problem.key(), args.scale);
+    if (args.mask == mha::Mask::kCausal) line += " --mask causal";
+    if (solution) line += fmt::format(" -S {}", solution);
+    return line;
+  });
 }
 
 }  // namespace polymio::capi

@@ -5,10 +5,10 @@
 #include <miopen/groupnorm.h>
 #include <miopen/layernorm.h>
 
-#include "base/log.h"
 #include "capi/common/arguments.h"
 #include "capi/common/guard.h"
 #include "capi/common/handle.h"
+#include "capi/common/log_call.h"
 #include "capi/common/tensor.h"
 
 using namespace polymio;
@@ -36,8 +36,7 @@ Affine affine_of(miopenNormMode_t mode, miopenNormMode_t first) {
 
 /// Logs the MIOpenDriver line of the call, then runs it.
 void run(Handle& handle, const Problem& problem, const Problem::Args& args, const char* function) {
-  if (log::api_enabled()) log::write("api", fmt::format("{} {}", function, problem.key()));
-  if (log::command_enabled()) log::write("command", fmt::format("MIOpenDriver {} -e {}", problem.key(), args.epsilon));
+  capi::log_call(function, [&] { return fmt::format("{} -e {}", problem.key(), args.epsilon); });
   norm::run(handle, problem, args);
 }
 

@@ -7,6 +7,7 @@
 #include "capi/common/arguments.h"
 #include "capi/common/guard.h"
 #include "capi/common/handle.h"
+#include "capi/common/log_call.h"
 #include "capi/common/tensor.h"
 
 using namespace polymio;
@@ -29,7 +30,31 @@ Operand optional(miopenTensorDescriptor_t desc, const void* data, const char* na
   return required(desc, data, name);
 }
 
-void run(miopenHandle_t handle, const Adam& adam) {
+/// Nothing for parameters of more than five dimensions, which the driver has no flags for.
+std::string command_of(const Adam& a) {
+  constexpr int kMostRank = 5;
+  const TensorDesc& t = *a.param.desc;
+  if (t.rank > kMostRank) return "";
+  static constexpr const char* kNames[] = {"adam", "adamw", "transformersadamw"};
+  static constexpr const char* kScaledNames[] = {"ampadam", "ampadamw", "transformersampadamw"};
+  const auto kind = static_cast<std::size_t>(a.algorithm);
+  const bool transformers = a.algorithm == Algorithm::kTransformersAdamW;
+  std::string line = a.scale ? kScaledNames[kind] : base_arg(kNames[kind], t.type, 2);
+  const int spatial = std::max(t.rank - 2, 0);
+  if (spatial != 2) line += fmt::format(" -_ {}", spatial);
+  line += size_flags(t) + (t.rank == 1 ? " -c 1" : layout_flags(t, "-I", "--in_strides"));
+  line += fmt::format(" -l {} -1 {} -2 {} -e {} --weight_decay {} --step {} --in_place {:d}", a.rate, a.beta1, a.beta2,
+                      a.eps, a.weight_decay, a.step, a.param.data == a.param_out.data);
+  if (a.last_step) line += " --step_tensor 1";
+  if (a.amsgrad) line += " --amsgrad 1";
+  if (a.maximize) line += " --maximize 1";
+  if (transformers && !a.correct_bias) line += " --correct_bias 0";
+  if (transformers && a.step_size >= 0) line += fmt::format(" --step_size {}", a.step_size);
+  return line;
+}
+
+void run(miopenHandle_t handle, const Adam& adam, const char* function) {
+  capi::log_call(function, [&] { return command_of(adam); });
   capi::deref(handle).run([&](Stream& stream) { optimizer::run(stream, adam); });
 }
 
@@ -90,7 +115,7 @@ miopenStatus_t miopenFusedAdamWithOutput(
     a.eps = eps;
     a.amsgrad = amsgrad;
     a.maximize = maximize;
-    run(handle, a);
+    run(handle, a, "miopenFusedAdamWithOutput");
   });
 }
 
@@ -142,6 +167,6 @@ miopenStatus_t miopenTransformersAdamWWithOutput(
     a.eps = eps;
     a.step_size = step_size;
     a.correct_bias = correct_bias;
-    run(handle, a);
+    run(handle, a, "miopenTransformersAdamWWithOutput");
   });
 }

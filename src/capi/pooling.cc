@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/log.h"
 #include "capi/common/arguments.h"
 #include "capi/common/guard.h"
 #include "capi/common/handle.h"
+#include "capi/common/log_call.h"
 #include "capi/common/tensor.h"
 
 using namespace polymio;
@@ -66,14 +66,10 @@ Problem problem_of(const PoolingObject& p, bool indexed, const TensorDesc& x, co
 }
 
 void run(miopenHandle_t handle, const Problem& problem, const Problem::Args& args, const char* function) {
-  if (log::api_enabled() || log::command_enabled()) pooling::validate(problem);  // a key names valid values
-  if (log::api_enabled()) log::write("api", fmt::format("{} {}", function, problem.key()));
-  if (log::command_enabled()) {
-    std::string line = fmt::format("MIOpenDriver {}", problem.key());
-    if (args.scale != 1 || args.keep != 0)
-      line += fmt::format(" --scale_alpha {} --scale_beta {}", args.scale, args.keep);
-    log::write("command", line);
-  }
+  capi::log_call(function, [&] {
+    pooling::validate(problem);  // a key names valid values
+    return problem.key() + capi::scale_flags(args.scale, args.keep);
+  });
   pooling::run(deref(handle), problem, args);
 }
 

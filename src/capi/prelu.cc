@@ -5,6 +5,7 @@
 #include "capi/common/arguments.h"
 #include "capi/common/guard.h"
 #include "capi/common/handle.h"
+#include "capi/common/log_call.h"
 #include "capi/common/tensor.h"
 #include "primitives/prelu/prelu.h"
 
@@ -37,6 +38,11 @@ miopenStatus_t miopenPReLUBackward(miopenHandle_t handle, void* workspace, size_
                       {}};
     if (dinput) p.dx = {described(dinputDesc, "dinput"), dinput};
     if (dweight) p.dweight = {described(dweightDesc, "dweight"), dweight};
+    capi::log_call("miopenPReLUBackward", [&] {
+      return base_arg("prelu", p.x.desc.type, 2) + capi::list_flags("-D", p.x.desc) +
+             fmt::format(" -P {} -F 2", p.weight.desc.count()) + strides_unless_dense(p.dy.desc, "--dout_strides") +
+             (dinput ? capi::gradient_strides(p.dx.desc, p.x.desc) : "");
+    });
     deref(handle).run([&](Stream& stream) { prelu::backward(stream, p, workspace, workspaceSizeInBytes); });
   });
 }

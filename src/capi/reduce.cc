@@ -6,6 +6,7 @@
 #include "capi/common/dimension.h"
 #include "capi/common/guard.h"
 #include "capi/common/handle.h"
+#include "capi/common/log_call.h"
 #include "capi/common/tensor.h"
 
 using namespace polymio;
@@ -57,6 +58,14 @@ Problem calculation(const miopenTensorDescriptor_t x, std::int32_t dim, miopenRe
   p.a = described(x, "x");
   p.c = result_of(p.a, dim, y, "y");
   return p;
+}
+
+void run(miopenHandle_t handle, const Problem& p, const Problem::Args& args, const char* function) {
+  capi::log_call(function, [&] {
+    const bool scales = args.alpha != 1 || args.beta != 0;
+    return p.key() + (scales ? fmt::format(" -A {} -B {}", args.alpha, args.beta) : "");
+  });
+  reduce::run(deref(handle), p, args);
 }
 
 }  // namespace
@@ -164,7 +173,7 @@ miopenStatus_t miopenReduceTensor(miopenHandle_t handle, const miopenReduceTenso
     }
     args.workspace = workspace;
     args.workspace_bytes = workspaceSizeInBytes;
-    reduce::run(deref(handle), p, args);
+    run(handle, p, args, "miopenReduceTensor");
   });
 }
 
@@ -192,7 +201,7 @@ miopenStatus_t miopenReduceCalculationForward(miopenHandle_t handle,
     args.c = not_null(y, "the buffer of y");
     args.workspace = workspace;
     args.workspace_bytes = workspaceSizeInBytes;
-    reduce::run(deref(handle), p, args);
+    run(handle, p, args, "miopenReduceCalculationForward");
   });
 }
 
@@ -213,6 +222,6 @@ miopenStatus_t miopenReduceExtremeForward(miopenHandle_t handle, const miopenTen
     args.a = not_null(x, "the buffer of x");
     if (p.has_values()) args.c = not_null(y, "the buffer of y");
     args.positions = not_null(indice, "the buffer of indice");
-    reduce::run(deref(handle), p, args);
+    run(handle, p, args, "miopenReduceExtremeForward");
   });
 }

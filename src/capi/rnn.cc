@@ -6,10 +6,10 @@
 #include <span>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "capi/common/arguments.h"
 #include "capi/common/guard.h"
 #include "capi/common/handle.h"
+#include "capi/common/log_call.h"
 
 using namespace polymio;
 using capi::deref;
@@ -130,13 +130,32 @@ struct Space {
   std::size_t reserve_bytes = 0;
 };
 
+std::string command_of(const Problem& p, const Problem::Args& args) {
+  static constexpr const char* kModes[] = {"relu", "tanh", "lstm", "gru"};
+  static constexpr int kDirections[] = {1, 1, 2, 4};  // of each pass
+  const rnn::Network& n = p.network;
+  std::vector<std::int64_t> samples;  // of each step
+  for (std::int64_t t = 0; t < p.sequences.steps; ++t)
+    samples.push_back(
+        std::ranges::count_if(p.sequences.lengths.all(), [t](std::int64_t length) { return length > t; }));
+  while (samples.size() > 1 && samples.back() == samples[samples.size() - 2]) samples.pop_back();
+  std::string line =
+      base_arg("rnn", n.type, 2) +
+      fmt::format(" -m {} -k {} -n {} -W {} -H {} -l {} -r {:d} -b {:d} -p {:d} -F {} -c {:d} -I {} --nohx {:d}",
+                  kModes[static_cast<int>(n.mode)], p.sequences.steps, fmt::join(samples, ","), n.input, n.hidden,
+                  n.layers, n.bidirectional, n.has_bias, n.skips_input, kDirections[static_cast<int>(p.pass)],
+                  p.pass == Pass::kInference, static_cast<int>(p.x_order), p.hx == Problem::Initial::kAbsent);
+  if (p.drops == Problem::Drops::kBetweenLayers) line += fmt::format(" -U 1 -P {}", args.dropout.rate);
+  return line;
+}
+
 void launch(miopenHandle_t handle, Problem& p, Problem::Args& args, const Space& space, const char* function) {
   Handle& on = deref(handle);
   args.workspace = space.workspace;
   args.workspace_bytes = space.workspace_bytes;
   args.reserve = const_cast<void*>(space.reserve);
   args.reserve_bytes = space.reserve_bytes;
-  if (log::api_enabled()) log::write("api", fmt::format("{} {}", function, p.key()));
+  capi::log_call(function, [&] { return command_of(p, args); });
   rnn::run(on, p, args);
 }
 

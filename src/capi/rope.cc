@@ -7,6 +7,7 @@
 #include "capi/common/arguments.h"
 #include "capi/common/guard.h"
 #include "capi/common/handle.h"
+#include "capi/common/log_call.h"
 #include "capi/common/tensor.h"
 
 using namespace polymio;
@@ -21,6 +22,13 @@ rope::Tensors::Input input(miopenTensorDescriptor_t desc, const void* data, cons
   return {described(desc, name), not_null(data, name)};
 }
 
+std::string command_of(const rope::Tensors& p, bool forward) {
+  return base_arg("rope", p.x.desc.type, 2) + fmt::format(" -X {}", fmt::join(p.x.desc.sizes(), ",")) +
+         fmt::format(" --rotary {} -F {}", fmt::join(p.cos.desc.sizes(), ","), forward ? 1 : 2) +
+         strides_unless_dense(p.x.desc, forward ? "--in_strides" : "--dout_strides") +
+         strides_unless_dense(p.y_desc, forward ? "--out_strides" : "--din_strides");
+}
+
 }  // namespace
 
 miopenStatus_t miopenRoPEForward(miopenHandle_t handle, const miopenTensorDescriptor_t xDesc, const void* x,
@@ -30,6 +38,7 @@ miopenStatus_t miopenRoPEForward(miopenHandle_t handle, const miopenTensorDescri
   return guard([&] {
     const rope::Tensors p{input(xDesc, x, "x"), input(cosDesc, cos, "cos"), input(sinDesc, sin, "sin"),
                           described(yDesc, "y"), not_null(y, "y")};
+    capi::log_call("miopenRoPEForward", [&] { return command_of(p, true); });
     deref(handle).run([&](Stream& stream) { rope::forward(stream, p); });
   });
 }
@@ -41,6 +50,7 @@ miopenStatus_t miopenRoPEBackward(miopenHandle_t handle, const miopenTensorDescr
   return guard([&] {
     const rope::Tensors p{input(dyDesc, dy, "dy"), input(cosDesc, cos, "cos"), input(sinDesc, sin, "sin"),
                           described(dxDesc, "dx"), not_null(dx, "dx")};
+    capi::log_call("miopenRoPEBackward", [&] { return command_of(p, false); });
     deref(handle).run([&](Stream& stream) { rope::backward(stream, p); });
   });
 }

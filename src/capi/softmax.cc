@@ -4,10 +4,10 @@
 
 #include <miopen/find2.h>
 
-#include "base/log.h"
 #include "capi/common/arguments.h"
 #include "capi/common/guard.h"
 #include "capi/common/handle.h"
+#include "capi/common/log_call.h"
 #include "capi/common/tensor.h"
 
 using namespace polymio;
@@ -35,12 +35,12 @@ softmax::Mode checked_mode(miopenSoftmaxMode_t mode) {
 }
 
 void log_call(const Problem& problem, const Problem::Args& args, const char* function, std::uint64_t solution) {
-  if (log::api_enabled()) log::write("api", fmt::format("{} {}", function, problem.key()));
-  if (!log::command_enabled()) return;
-  std::string line = "MIOpenDriver " + problem.key();
-  if (args.scale != 1 || args.keep != 0) line += fmt::format(" -A {} -B {}", args.scale, args.keep);
-  if (solution) line += fmt::format(" -S {}", solution);
-  log::write("command", line);
+  log_call(function, [&] {
+    std::string line = problem.key();
+    if (args.scale != 1 || args.keep != 0) line += fmt::format(" -A {} -B {}", args.scale, args.keep);
+    if (solution) line += fmt::format(" -S {}", solution);
+    return line;
+  });
 }
 
 }  // namespace polymio::capi

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "tests/driver/drive.h"
 
 namespace polymio::test {
@@ -17,6 +19,49 @@ TEST(Driver, SmallOperatorsVerify) {
     const Outcome outcome = drive(line + " -i 2 -t 1");
     EXPECT_EQ(outcome.status, 0) << line << '\n' << outcome.text;
     EXPECT_EQ(count(outcome.text, "Verifies OK"), 1u) << outcome.text;
+  }
+}
+
+/// The last command that a run of `line` logs, without the driver's name.
+std::string logged(const std::string& line) {
+  const Outcome outcome = run("MIOPEN_ENABLE_LOGGING_CMD=1 " POLYMIO_DRIVER_PATH " " + line + " -i 1");
+  EXPECT_EQ(outcome.status, 0) << line << '\n' << outcome.text;
+  const std::string name = "MIOpen(command): MIOpenDriver ";
+  const std::size_t at = outcome.text.rfind(name);
+  if (at == std::string::npos) return "";
+  const std::size_t begin = at + name.size();
+  return outcome.text.substr(begin, outcome.text.find('\n', begin) - begin);
+}
+
+// The command has what the call depends on, and makes the same call.
+TEST(Driver, LoggedCommandsRepeatTheCalls) {
+  struct Case {
+    std::string line, parts;  // parts: separated by spaces, some of what the logged line has
+  };
+  for (const auto& [line, parts] : {
+           Case{"cat -1 2x3x4 -2 2x5x4@40x8x2 -d -2", "cat -d 1 -1 2x3x4 -2 2x5x4@40x8x2"},
+           {"catint8 -1 7@3 -2 9 -d 0 --output_strides 2", "catint8 -1 7@3 -2 9 --output_strides 2"},
+           {"getitemfp16 -I 9x6 -N 50 -D 0,1 --slices 0,1,9,2 --offset 6", "getitemfp16 9x6 50 0,1 0,1,9,2 -f 6"},
+           {"kthvaluebfp16 -D 5x6x7 -k 3 -d 1 -K 1", "kthvaluebfp16 -D 5,6,7 -k 3 -d 1 -K 1"},
+           {"reduce -D 4x5x6 -R 1 -O 3 -I 1 -A 2 -B 0", "reduce -D 4,5,6 -R 1 -O 3 -I 1 -A 2"},
+           {"reducecalculation -D 4x5x6 -R 1", "reducecalculation -D 4,5,6 -R 1"},
+           {"reduceextremefp64 -D 4x5x6 -R 0 -O 1", "reduceextremefp64 -D 4,5,6 -R 0 -O 1"},
+           {"prelu -D 4,3,5 -P 3 --in_strides 15,1,3", "prelu -D 4,3,5 -P 3 -F 2 --in_strides 15,1,3"},
+           {"rope -X 4,6,8 -F 2", "rope -X 4,6,8 --rotary 6,8 -F 2"},
+           {"softmarginlossfp16 -D 4,25,3 -R mean -F 1", "softmarginlossfp16 -D 4,25,3 -R mean -F 1"},
+           {"softmarginloss -D 4,25,3 -C 0 -F 2", "softmarginloss -R none -F 2 --in_strides 150,3,1"},
+           {"multimarginloss -D 41,5 -R sum --p 2 --margin 0.5", "multimarginloss -D 41,5 -R sum --p 2 --margin 0.5"},
+           {"adamw -n 3 -c 5 -H 4 -W 6 -I NHWC --amsgrad 1 -l 0.01 --step 7", "adamw -I NHWC --amsgrad 1 -l 0.01 7"},
+           {"transformersampadamw -n 2 --scale 4 --correct_bias 0", "transformersampadamw --correct_bias 0"},
+           {"ctc -n 3 -c 7 -k 20,15,12 -l 5,4,3 -b 1", "ctc -n 3 -c 7 -k 20,15,12 -l 5,4,3 -b 1 -m 1"},
+           {"dropout -n 2 -c 3 -H 4 -W 5 -O NHWC -F 1 -p 0.25 -L 5", "dropout -n 2 -O NHWC -F 1 -p 0.25 -L 5"},
+           {"lstm -n 4,3 -k 6 -H 8 -W 5 -l 2 -r 1 -b 1 -F 1", "rnn -m lstm -k 6 -n 4,3 -W 5 -H 8 -l 2 -r 1 -b 1 -c 0"},
+       }) {
+    const std::string command = logged(line);
+    std::istringstream wanted(parts);
+    for (std::string part; wanted >> part;)
+      EXPECT_NE((command + " ").find(part + " "), std::string::npos) << "no '" << part << "' in: " << command;
+    EXPECT_EQ(logged(command), command);
   }
 }
 

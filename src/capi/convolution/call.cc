@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/env.h"
-#include "base/log.h"
+#include "capi/common/log_call.h"
 
 namespace polymio::capi {
 namespace {
@@ -75,16 +75,16 @@ ConvolutionCall make_call(const ConvolutionObject::State& c, Direction direction
 
 void log_call(const ConvolutionCall& c, const convolution::Problem::Args& args, const char* function,
               std::uint64_t solution) {
-  if (log::api_enabled()) log::write("api", fmt::format("{} {}", function, c.problem.key()));
-  if (!log::command_enabled()) return;
-  static constexpr const char* kMath[] = {"strict", "accurate", "tf32", "any"};
-  std::string line = "MIOpenDriver " + c.problem.key();
-  if (args.alpha != 1 || args.beta != 0) line += fmt::format(" --alpha {} --beta {}", args.alpha, args.beta);
-  if (c.constraints.math != MathMode::kAccurate)
-    line += fmt::format(" --math {}", kMath[static_cast<int>(c.constraints.math)]);
-  if (c.constraints.deterministic) line += " --deterministic 1";
-  if (solution) line += fmt::format(" -S {}", solution);
-  log::write("command", line);
+  log_call(function, [&] {
+    static constexpr const char* kMath[] = {"strict", "accurate", "tf32", "any"};
+    std::string line = c.problem.key();
+    if (args.alpha != 1 || args.beta != 0) line += fmt::format(" --alpha {} --beta {}", args.alpha, args.beta);
+    if (c.constraints.math != MathMode::kAccurate)
+      line += fmt::format(" --math {}", kMath[static_cast<int>(c.constraints.math)]);
+    if (c.constraints.deterministic) line += " --deterministic 1";
+    if (solution) line += fmt::format(" -S {}", solution);
+    return line;
+  });
 }
 
 std::vector<std::int64_t> output_sizes(const ConvolutionObject::State& c, const TensorDesc& x, const TensorDesc& w) {

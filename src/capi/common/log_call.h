@@ -1,0 +1,48 @@
+// The log lines of a call.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <fmt/format.h>
+
+#include <concepts>
+#include <string>
+
+#include "base/log.h"
+#include "core/problem_text.h"
+#include "core/tensor_checks.h"
+
+namespace polymio::capi {
+
+/// Logs a call, and the MIOpenDriver line that repeats it, where MIOPEN_ENABLE_LOGGING and MIOPEN_ENABLE_LOGGING_CMD
+/// ask for them. `make_line` returns the driver's arguments, or nothing if it has no flags for such a call.
+template <std::invocable MakeLine>
+void log_call(const char* function, const MakeLine& make_line) {
+  if (!log::api_enabled() && !log::command_enabled()) return;
+  const std::string line = make_line();
+  if (log::api_enabled()) log::write("api", fmt::format("{} {}", function, line));
+  if (log::command_enabled() && !line.empty()) log::write("command", "MIOpenDriver " + line);
+}
+
+/// As flags of one argument have shapes: "40x1", and "2x32" or with strides "2x32@40x1".
+inline std::string strides_by_x(const TensorDesc& t) {
+  return fmt::format("{}", fmt::join(t.strides.begin(), t.strides.begin() + t.rank, "x"));
+}
+inline std::string shape_text(const TensorDesc& t) {
+  return sizes_text(t) + (t.is_channels_first() ? "" : "@" + strides_by_x(t));
+}
+
+/// " -D 2,3,4 --in_strides 24,4,1": the sizes of a list, and its strides unless dense.
+inline std::string list_flags(const char* flag, const TensorDesc& t) {
+  return fmt::format(" {} {}", flag, fmt::join(t.sizes(), ",")) + strides_unless_dense(t, "--in_strides");
+}
+
+/// Nothing if result = f.
+inline std::string scale_flags(double scale, double keep) {
+  return scale == 1 && keep == 0 ? "" : fmt::format(" --scale_alpha {} --scale_beta {}", scale, keep);
+}
+
+/// The strides of the gradient of x, where they are not those of x.
+inline std::string gradient_strides(const TensorDesc& dx, const TensorDesc& x) {
+  return same_strides(dx, x) ? "" : strides_flag(dx, "--din_strides");
+}
+
+}  // namespace polymio::capi
