@@ -42,9 +42,9 @@ DeviceInfo gpu_device() {
 }
 
 /// Small numbers, and sometimes one near a power of two.
-class Sizes {
+class RandomSizes {
  public:
-  explicit Sizes(unsigned seed) : engine_(seed) {}
+  explicit RandomSizes(unsigned seed) : engine_(seed) {}
   std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(n)); }
   std::int64_t large() {
     static constexpr int kBits[] = {12, 16, 20, 24, 28, 31, 31, 32, 36, 40, 44, 46, 47, 62};
@@ -56,7 +56,7 @@ class Sizes {
   std::mt19937_64 engine_;
 };
 
-Problem random_problem(Sizes& sizes) {
+Problem random_problem(RandomSizes& sizes) {
   static constexpr DataType kTypes[] = {DataType::kFloat, DataType::kHalf, DataType::kBFloat16, DataType::kDouble,
                                         DataType::kInt8};
   Problem p;
@@ -142,7 +142,7 @@ TEST(SizesNearTheLimits, OfConvolutionsAreComputedOrRefused) {
   std::size_t accepted = 0, refused = 0, large = 0;
   std::set<std::string> seen;
   for (unsigned seed = 0; seed < 500; ++seed) {
-    Sizes sizes(seed);
+    RandomSizes sizes(seed);
     try {
       const Problem p = random_problem(sizes);
       SCOPED_TRACE(testing::Message() << seed << ": " << p.key());
@@ -176,7 +176,7 @@ TEST(SizesNearTheLimits, OfActivationsAreComputedOrRefused) {
   const auto machines = all_devices();
   std::size_t accepted = 0;
   for (unsigned seed = 0; seed < 3000; ++seed) {
-    Sizes sizes(seed);
+    RandomSizes sizes(seed);
     try {
       std::vector<std::int64_t> lens(static_cast<std::size_t>(1 + sizes.below(5)));
       for (auto& l : lens) l = sizes.size(3);

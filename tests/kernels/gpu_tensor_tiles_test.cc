@@ -80,6 +80,11 @@ INSTANTIATE_TEST_SUITE_P(
         // Groups, one and three spatial dimensions
         "convfp16 -n 2 -c 24 -H 5 -W 6 -k 12 -y 3 -x 3 -p 1 -q 1 -g 3 -F 0 -I NHWC -f NHWC -O NHWC",
         "convbfp16 -_ 1 -n 2 -c 10 -W 30 -k 8 -x 5 -q 4 -v 3 -j 2 -g 1 -F 0",
+        // 8-bit floats: units of 16 bytes and of an element, planes, mixed types
+        "convfp8_e4m3fn -n 2 -c 16 -H 7 -W 6 -k 32 -y 3 -x 3 -p 1 -q 1 -F 0 -I NHWC -f NHWC -O NHWC --out_type half",
+        "convfp8_e5m2 -n 1 -c 6 -H 8 -W 9 -k 10 -y 3 -x 2 -p 1 -q 1 -u 2 -v 1 -F 0 --second_type fp8_e4m3fn --out_type "
+        "float --alpha 0.5 --beta 2",
+        "convfp8_e4m3fn -n 1 -c 24 -H 7 -W 6 -k 8 -y 1 -x 1 -F 0 -g 2 --second_type fp8_e5m2 --fp8_rounding standard",
         "convfp16 -_ 3 -n 1 -c 8 -! 4 -H 5 -W 4 -k 6 -@ 3 -y 2 -x 3 -$ 1 -p 0 -q 1 -# 2 -u 1 -v 2 -F 0 -I NDHWC -f "
         "NDHWC -O NDHWC"));
 

@@ -67,6 +67,11 @@ INLINE int q_block_row(int lane, int q, int step) {
 #else
 #define OPERAND_OF(v) NARROW(v)
 #endif
+#if IS_FLOAT8(IN_KIND)
+#define SECOND_OPERAND_OF(v) PASTE(number_, SECOND)(v)
+#else
+#define SECOND_OPERAND_OF(v) OPERAND_OF(v)
+#endif
 
 INLINE sum_t p_element(LOCAL const in_t* tile, int p, int row, int step, int k) {
 #if P_K_MAJOR
@@ -77,9 +82,9 @@ INLINE sum_t p_element(LOCAL const in_t* tile, int p, int row, int step, int k) 
 }
 INLINE sum_t q_element(LOCAL const in_t* tile, int q, int column, int step, int k) {
 #if Q_K_MAJOR
-  return OPERAND_OF(tile[q_block_row((column / 8 * 2 + k / VECTOR) * 8 + column % 8, q, step) + k % VECTOR]);
+  return SECOND_OPERAND_OF(tile[q_block_row((column / 8 * 2 + k / VECTOR) * 8 + column % 8, q, step) + k % VECTOR]);
 #else
-  return OPERAND_OF(tile[q_block_row((column / 8 * 2 + k / 8) * 8 + k % 8, q, step) + column % 8]);
+  return SECOND_OPERAND_OF(tile[q_block_row((column / 8 * 2 + k / 8) * 8 + k % 8, q, step) + column % 8]);
 #endif
 }
 

@@ -1,13 +1,22 @@
-// NVIDIA matrix units (mma.sync and ldmatrix, PTX ISA 9.7.14), per warp: 16-bit floats, TF32 products of fp32, int8.
-// ldmatrix loads blocks of 8 rows of 16 bytes from local memory: eight lanes per block each pass the address of a row.
+// NVIDIA matrix units (mma.sync and ldmatrix, PTX ISA 9.7.14), per warp: 16-bit floats, TF32 products of fp32, int8,
+// and from sm89 on 8-bit floats. ldmatrix loads blocks of 8 rows of 16 bytes from local memory: eight lanes per block
+// each pass the address of a row.
 // SPDX-License-Identifier: MIT
 #pragma once
+
+#ifdef IS_FLOAT8  // of vector.h
+#define TAKES_FLOAT8 IS_FLOAT8(IN_KIND)
+#else
+#define TAKES_FLOAT8 0
+#endif
 
 #if IN_KIND == KIND_bf16
 #define MMA_TYPE "bf16"
 #else
 #define MMA_TYPE "f16"
 #endif
+#define MMA_fp8_e4m3fn "e4m3"
+#define MMA_fp8_e5m2 "e5m2"
 
 /// c (16 x 8) += a (16 x 8) b (8 x 8).
 INLINE void mma_16x8x8(const u32* a, u32 b, float* c) {
@@ -62,6 +71,15 @@ INLINE void multiply_blocks(const u32* a, const u32* b, product_t* c) {
       "{%0, %1, %2, %3};"
       : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#elif TAKES_FLOAT8
+  float d[4];  // units may add with as few as 14 bits: their sums are of one instruction
+  asm("mma.sync.aligned.m16n8k32.row.col.f32." PASTE(MMA_, IN) "." PASTE(MMA_, SECOND)
+      ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%10, %10, %10, %10};"
+      : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(0.0f));
+  UNROLL
+  for (int i = 0; i < 4; ++i) c[i] += d[i];
 #else
   mma_16x8x16(a, b, c);
 #endif

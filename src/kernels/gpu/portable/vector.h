@@ -1,5 +1,5 @@
-// Vector loads and stores of elements of types IN and OUT, which registers hold as sum_t: fp32 for fp32, fp16 and bf16,
-// int32 for int8 (whose OUT is int32 where vectors are stored).
+// Vector loads and stores of elements of types IN and OUT, which registers hold as sum_t: int32 for int8 (whose OUT is
+// int32 where vectors are stored), fp32 for others. SECOND is the type of a second input, IN where not given.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/gpu/portable/conv_shapes.h"
@@ -9,9 +9,20 @@
 #define KIND_bf16 3
 #define KIND_int8 4
 #define KIND_int32 5
+#define KIND_fp8_e4m3fn 6
+#define KIND_fp8_e5m2 7
+#define KIND_fp8 8
+#define KIND_bfp8 9
+#define IS_FLOAT8(kind) ((kind) >= KIND_fp8_e4m3fn)
 #define KIND_OF(type) PASTE(KIND_, type)
 #define IN_KIND KIND_OF(IN)
 #define OUT_KIND KIND_OF(OUT)
+#ifndef SECOND
+#define SECOND IN
+#endif
+#if IS_FLOAT8(IN_KIND)
+#include "kernels/gpu/portable/float8.h"
+#endif
 
 typedef STORED(IN) in_t;
 typedef STORED(OUT) out_t;
@@ -31,6 +42,8 @@ typedef float sum_t;
 #define NARROW(u) float_of_half((u16)(u))
 #elif IN_KIND == KIND_bf16
 #define NARROW(u) FLOAT_OF_BITS((u32)(u16)(u) << 16)
+#elif IS_FLOAT8(IN_KIND)
+#define NARROW(u) PASTE(number_, IN)((u32)(u)&0xffu)
 #endif
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && (OUT_KIND == KIND_fp16 || OUT_KIND == KIND_bf16)
@@ -53,7 +66,7 @@ INLINE u32 pair_of_floats(float low, float high) {
 /// Elements per 16 bytes.
 #if IN_KIND == KIND_fp32
 #define VECTOR 4
-#elif IN_KIND == KIND_int8
+#elif IN_KIND == KIND_int8 || IS_FLOAT8(IN_KIND)
 #define VECTOR 16
 #else
 #define VECTOR 8
@@ -76,6 +89,12 @@ INLINE void load4(GLOBAL const in_t* p, sum_t* v) {
   v[1] = (i8)(u >> 8);
   v[2] = (i8)(u >> 16);
   v[3] = (i8)(u >> 24);
+#elif IS_FLOAT8(IN_KIND)
+  const u32 u = *(GLOBAL const u32*)p;
+  v[0] = NARROW(u);
+  v[1] = NARROW(u >> 8);
+  v[2] = NARROW(u >> 16);
+  v[3] = NARROW(u >> 24);
 #else
   const u64 u = *(GLOBAL const u64*)p;
   v[0] = NARROW(u);
@@ -89,7 +108,7 @@ INLINE void store4(GLOBAL out_t* p, const sum_t* v) {
 #if defined(UNALIGNED) && OUT_KIND == KIND_int32
   UNROLL
   for (int i = 0; i < 4; ++i) p[i] = v[i];
-#elif defined(UNALIGNED) || OUT_KIND == KIND_int8
+#elif defined(UNALIGNED) || OUT_KIND == KIND_int8 || IS_FLOAT8(OUT_KIND)
   UNROLL
   for (int i = 0; i < 4; ++i) STORE(OUT, p, i, v[i]);
 #elif OUT_KIND == KIND_fp32 || OUT_KIND == KIND_int32

@@ -9,6 +9,7 @@
 
 #include "base/math.h"
 #include "primitives/activation/activation.h"
+#include "primitives/convolution/cuda/matrix_units.h"
 #include "primitives/convolution/gpu/arguments.h"
 
 namespace polymio::convolution::cuda {
@@ -206,8 +207,6 @@ bool hopper_writes_planes(const Problem& p) {
 }
 
 namespace {
-
-bool is_ocp8(DataType t) { return t == DataType::kFloat8E4m3fn || t == DataType::kFloat8E5m2; }
 
 Verdict check_types(const Problem& p) {
   const DataType t = p.first_input().type, other = p.second_input().type, out = p.output().type;

@@ -98,8 +98,14 @@ const TensorTiles::Tile TensorTiles::kTileTable[] = {{128, 128, 2, 4, 2, 0.36},
 
 Verdict TensorTiles::check(const DeviceInfo& d, const Problem& p) {
   constexpr int kPower = 6, kFewest = 4;  // the activation's number in the C API
-  const DataType t = p.x.type;
-  if (t == DataType::kInt8) {
+  const DataType t = p.first_input().type;
+  if (is_ocp8(t)) {
+    POLYMIO_REQUIRE(d.kind != DeviceKind::kCuda || has_float8_units(d), "8-bit floats before sm89");
+    POLYMIO_REQUIRE(is_ocp8(p.second_input().type) && !p.has_casts(), "mixed types");
+    POLYMIO_REQUIRE(p.output().type != DataType::kDouble, "results of fp64");
+    POLYMIO_REQUIRE(p.rounding == Rounding::kStandard || !is_fp8(p.output().type), "stochastic rounding");
+    POLYMIO_REQUIRE(p.epilogue.empty(), "does not fuse epilogues of 8-bit floats");
+  } else if (t == DataType::kInt8) {
     constexpr std::int64_t kMostDepth = 131071;  // products of -128 and -128 whose sum is below 2^31
     const DataType out = p.y.type;
     POLYMIO_REQUIRE(p.direction == Direction::kForward, "int8 backward");
@@ -108,10 +114,10 @@ Verdict TensorTiles::check(const DeviceInfo& d, const Problem& p) {
     POLYMIO_REQUIRE_MOST(p.w.count() / p.k(), kMostDepth, "products of a sum");
   } else {
     POLYMIO_REQUIRE(t == DataType::kHalf || t == DataType::kBFloat16 || t == DataType::kFloat,
-                    "not int8 or a float of 16 or 32 bits");
+                    "not int8, a float of 16 or 32 bits or of the OCP");
     POLYMIO_REQUIRE(p.all_types(t), "mixed types");
   }
-  if (const Verdict v = gpu::check_types(d, p, true); !v) return v;
+  if (const Verdict v = is_ocp8(t) ? gpu::check_device(d, p) : gpu::check_types(d, p, true); !v) return v;
   if (const Verdict v = check_epilogue(p); !v) return v;
   POLYMIO_REQUIRE(!p.epilogue.scale && !p.epilogue.residual, "fuses bias and activation only");
   POLYMIO_REQUIRE(p.epilogue.activation != kPower, "does not fuse this activation");
@@ -124,9 +130,8 @@ Verdict TensorTiles::check(const DeviceInfo& d, const Problem& p) {
 }
 
 ErrorClass TensorTiles::error_class(const Problem& p) {
-  return p.x.type == DataType::kInt8    ? ErrorClass::kExact
-         : p.x.type == DataType::kFloat ? ErrorClass::kReduced
-                                        : ErrorClass::kAccurate;
+  const DataType t = p.first_input().type;
+  return t == DataType::kInt8 ? ErrorClass::kExact : size_of(t) == 2 ? ErrorClass::kAccurate : ErrorClass::kReduced;
 }
 
 TuneSpace TensorTiles::tune_space() { return {{"tile", {0, 1, 2, 3, 4}}, {"stages", {4, 3}}, {"split", {1, 0}}}; }
@@ -158,6 +163,7 @@ TensorTiles::TensorTiles(const DeviceInfo& d, const Problem& p, const TunePoint&
       stages_(point[kStages]),
       direction_(p.direction),
       in_(p.first_input().type),
+      second_(p.second_input().type),
       out_(p.output().type),
       epilogue_(p.epilogue),
       fp64_(d.gpu.fp64),
@@ -223,16 +229,20 @@ TensorTiles::Unit TensorTiles::plain_unit() const {
   return {common_unit(outputs, others, vector()), false};
 }
 
-/// Rows are pixels, or taps x channels of dw.
+/// Rows are pixels, or taps x channels of dw. Of 8-bit operands results are stored by one or, of floats, by four.
 TensorTiles::Unit TensorTiles::result_unit() const {
   if (in_ == DataType::kInt8) return {1, result()[1] == 1};
+  const auto stored = [&](std::span<const Dimension> dimensions, std::span<const std::int64_t> others) {
+    if (size_of(in_) > 1) return common_unit(dimensions, others, vector());
+    return common_unit(dimensions, others, 4) == 4 ? 4 : 1;
+  };
   const auto* const e = result();
   const std::int64_t q_stride = e[weights() ? 0 : 1];
   const std::int64_t q = data() ? channels_ : filters_;
   if (q_stride == 1) {
     const Dimension outputs[] = {{q, q_stride}};
     const std::int64_t others[] = {e[weights() ? 1 : 0], e[2], e[3], e[4]};
-    return {common_unit(outputs, others, vector()), true};
+    return {stored(outputs, others), true};
   }
   std::vector<Dimension> rows;
   std::vector<std::int64_t> others = {q_stride};
@@ -245,7 +255,7 @@ TensorTiles::Unit TensorTiles::result_unit() const {
   }
   if (weights() && !channels_fast_) rows.push_back(channels);
   if (!weights()) others.push_back(e[0]);
-  return {common_unit(rows, others, vector()), false};
+  return {stored(rows, others), false};
 }
 
 void TensorTiles::set_tiles() {
@@ -329,6 +339,7 @@ std::vector<KernelSpec> TensorTiles::kernels() const {
                                                  {"HAS_BIAS", epilogue_.bias},
                                                  {"MODE", epilogue_.activation}};
   for (const auto& [name, value] : numbers) options.push_back(fmt::format("-D{}={}", name, value));
+  if (second_ != in_) options.push_back(fmt::format("-DSECOND={}", name_of(second_)));
   if (in_ == DataType::kInt8 && fp64_) options.emplace_back("-DFP64");
   return gpu::kernel_variants("primitives/convolution/cuda/tensor_tiles.cl", "tensor_tiles", std::move(options),
                               shape_.splits > 1, unaligned_units() > 1);

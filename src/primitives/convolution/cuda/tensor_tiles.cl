@@ -7,11 +7,11 @@
 // which decide whether it is in the padding. The parts of p are computed once; those of k, a step in advance, by adding
 // TILE_K to numbers of mixed radix. Tiles are copied by cp.async, several steps in advance; elements that
 // cannot be copied together pass registers, one step in advance.
-// Options: IN, OUT, FP64 for int8, DIRECTION (0, 1, 2), AXES (2, or 3 with depth), CHANNELS_FAST (order of taps x
-// channels), TILE_P, TILE_Q, WARPS_P, WARPS_Q, TILE_STAGES (at least 2), RESIDENT; P_UNIT, Q_UNIT (elements copied
-// together: of the gathered and of the plain operand), P_LANES_K, Q_LANES_K (units and neighbouring threads lie along
-// k, else along p or q), STORE_UNIT, STORE_Q (results stored together, along q or along p); HAS_BIAS, MODE
-// (epilogue.h).
+// Options: IN, OUT, SECOND (as in vector.h, of 8-bit floats), FP64 for int8, DIRECTION (0, 1, 2), AXES (2, or 3 with
+// depth), CHANNELS_FAST (order of taps x channels), TILE_P, TILE_Q, WARPS_P, WARPS_Q, TILE_STAGES (at least 2),
+// RESIDENT; P_UNIT, Q_UNIT (elements copied together: of the gathered and of the plain operand), P_LANES_K, Q_LANES_K
+// (units and neighbouring threads lie along k, else along p or q), STORE_UNIT, STORE_Q (results stored together, along
+// q or along p); HAS_BIAS, MODE (epilogue.h).
 // SPDX-License-Identifier: MIT
 #ifdef UNALIGNED
 #undef P_UNIT

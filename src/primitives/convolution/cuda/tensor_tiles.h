@@ -59,7 +59,7 @@ class TensorTiles {
   Tile tile_;
   int stages_;
   Direction direction_;
-  DataType in_, out_;
+  DataType in_, second_, out_;
   Epilogue epilogue_;
   bool fp64_, static_shared_;        // the device's arithmetic; the kernel declares all its shared memory
   double tensor_bytes_, depth_ = 0;  // mean depth of the sums
