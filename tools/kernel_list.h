@@ -202,7 +202,8 @@ inline std::vector<KernelSpec> template_programs(const DeviceInfo& device) {
       add_long_filter(type, d);
   for (const Direction d : {Direction::kForward, Direction::kBackwardData})
     for (const std::int64_t channels : {64, 256})
-      for (const std::int64_t stride : {1, 2}) add(DataType::kHalf, d, 2, channels, 3, stride, true);
+      for (const std::int64_t stride : {1, 2})
+        for (const DataType type : {DataType::kHalf, DataType::kFloat}) add(type, d, 2, channels, 3, stride, true);
   for (const Scalars scalars : {Scalars::kDefault, Scalars::kScale, Scalars::kBilinear})
     for (const std::size_t spatial : {2u, 3u}) {
       for (const DataType result : {DataType::kInt32, DataType::kInt8})

@@ -666,7 +666,8 @@ bool exceeds_registers(const HopperTile& tile, const Problem& p) {
 }
 bool is_plain(const Problem& p) {
   const bool converts = is_fp8(p.output().type) || (p.w.type == DataType::kInt8 && p.scalars != Scalars::kDefault);
-  return p.spatial() <= 2 && p.scalars != Scalars::kBilinear && !converts && !p.epilogue.residual &&
+  const bool wide_planes = hopper_writes_planes(p) && size_of(p.output().type) == 4;
+  return p.spatial() <= 2 && p.scalars != Scalars::kBilinear && !converts && !wide_planes && !p.epilogue.residual &&
          !p.epilogue.scale && phases_of(p).size() == 1;
 }
 
