@@ -66,6 +66,8 @@ class World {
 
 /// Files of records: the user's database and packs, then records alone.
 std::vector<Kind> record_kinds(World& world);
+/// A command line of any primitive of the driver but convolution, damaged.
+bool run_flags(const World&, Random&, Counts&);
 /// All others.
 std::vector<Kind> other_kinds(World& world);
 

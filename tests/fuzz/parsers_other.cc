@@ -281,8 +281,13 @@ std::vector<Kind> other_kinds(World& world) {
   const auto kind = [&world](const char* name, unsigned weight, auto run) {
     return Kind{name, weight, [&world, run](Random& r, Counts& c) { return run(world, r, c); }};
   };
-  return {kind("solutions", 12, run_saved_solution), kind("lines", 24, run_line),  kind("imports", 12, run_import),
-          kind("environment", 4, run_environment),   kind("models", 2, run_model), kind("kernels", 8, run_kernel)};
+  return {kind("solutions", 12, run_saved_solution),
+          kind("lines", 24, run_line),
+          kind("flags", 12, run_flags),
+          kind("imports", 12, run_import),
+          kind("environment", 4, run_environment),
+          kind("models", 2, run_model),
+          kind("kernels", 8, run_kernel)};
 }
 
 }  // namespace polymio::fuzz
