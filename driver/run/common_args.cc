@@ -63,6 +63,7 @@ Flags run_flags(RunArgs& args) {
       {"", "solver", Text{&args.solution, "SOLVER"}, "same as --solution", Part::kAlias},
       device_flag(args.device),
       {"", "json", Switch{&args.json}, "one JSON object per direction instead of text"},
+      {"", "explain", Switch{&args.explain}, "list every solver: usable or why not, predicted and measured time"},
       {"", "from-list", Text{&args.from_list, "FILE"},
        "file with one problem per line in this syntax; '#' starts a comment"},
   };

@@ -52,7 +52,7 @@ struct RunArgs {
   std::int64_t search = 0;
   std::string solution = "-1";
   std::string device;
-  bool json = false;
+  bool json = false, explain = false;
   std::string from_list;
 
   bool operator==(const RunArgs&) const = default;

@@ -56,7 +56,6 @@ struct ConvArgs : RunArgs {
   std::int64_t pad_value = 0;
 
   std::string compare;
-  bool explain = false;
   bool all_solvers = false;
   std::string report, save;
 

@@ -111,7 +111,6 @@ Flags own_run_flags(ConvArgs& a) {
       {"r", "pad_val", Integer{&a.pad_value, 0, 0}, "value of padding; only 0"},
       {"", "compare", Text{&a.compare, "DEVICE,DEVICE"},
        "two devices, as in cpu,cuda:0: run on both, and compare times and results with each other"},
-      {"", "explain", Switch{&a.explain}, "list every solver: usable or why not, predicted and measured time"},
       {"", "all-solvers", Switch{&a.all_solvers}, "run, time and verify every solution of immediate mode"},
       {"", "report", Text{&a.report, "FILE"}, "write an HTML report of the problems that were run"},
       {"", "save", Text{&a.save, "FILE"}, "write the run as JSON, for 'MIOpenDriver report'"},

@@ -24,11 +24,6 @@ std::string filter_text(const Problem& problem) {
   return fmt::format("{}u{}", fmt::join(filter, "x"), stride[axis]);
 }
 
-std::string time_text(const nlohmann::json& solver, const char* key) {
-  if (!solver.contains(key) || !solver[key].is_number()) return "-";
-  return fmt::format("{:.1f}", solver[key].get<double>());
-}
-
 }  // namespace
 
 void print_convolution(const Problem& problem) {
@@ -74,32 +69,6 @@ void print_times(const Problem& problem, const Result& result, double wall_ms, d
         "Wall-clock Time {} Conv. Elapsed: {:.6f} ms, Auxiliary API calls: {:.6f} ms (GWSS: "
         "{:.6f})\n",
         title, wall_ms, result.find_ms, query_ms);
-  }
-}
-
-void print_explanation(const Result& result) {
-  if (!result.explanation.is_object()) return;
-  const nlohmann::json& all = result.explanation;
-  const Solvers solvers = solvers_of(all);
-  fmt::print("{} Conv: {} on {}, chosen {} (source: {})\n", direction_title(result.direction), all.value("problem", ""),
-             all.value("device", ""), all.value("chosen", ""), result.source);
-  fmt::print("  {:<28} {:<13} {:>13} {:>12} {:>10} {:<4} {}\n", "solver", "algorithm", "predicted us", "measured us",
-             "workspace", "det.", "class, tune point");
-  for (const nlohmann::json& solver : solvers.usable) {
-    const std::string arithmetic = solver.value("arithmetic", "");
-    fmt::print("  {:<28} {:<13} {:>13} {:>12} {:>10} {:<4} {}, {}{}\n", solver.value("name", ""),
-               solver.value("algorithm", ""), time_text(solver, "predicted_us"), time_text(solver, "measured_us"),
-               bytes_text(solver.value("workspace", 0.0)), solver.value("deterministic", false) ? "yes" : "no",
-               solver.value("error_class", ""), solver.value("tune_point", ""),
-               arithmetic.empty() ? "" : fmt::format(" ({})", arithmetic));
-  }
-  for (const auto& [reason, names] : solvers.refused) {
-    fmt::print("  {} refused: {}\n", fmt::join(names, ", "), reason);
-  }
-  for (std::size_t at = 0; at < result.find_report.size();) {  // one line per solver
-    const std::size_t end = std::min(result.find_report.find("; ", at), result.find_report.size());
-    fmt::print("  find: {}\n", result.find_report.substr(at, end - at));
-    at = end + 2;
   }
 }
 

@@ -18,7 +18,4 @@ void print_solutions(Direction direction, const std::vector<miopenConvSolution_t
 // Algorithm, kernel time, stats and, with -w, wall-clock time.
 void print_times(const Problem& problem, const Result& result, double wall_ms, double query_ms);
 
-// polymioExplain's object as a table: usable solvers by time, then refused solvers by reason.
-void print_explanation(const Result& result);
-
 }  // namespace polymio::driver

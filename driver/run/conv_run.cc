@@ -334,7 +334,7 @@ std::vector<Result> Convolution::run(const Session& session, Direction which, bo
   options.print = print;
   options.explain = args_.explain || has_report();
   std::vector<Result> results = run_direction(session, args_, which, options);
-  if (args_.explain && print) print_explanation(results.back());
+  if (args_.explain && print) print_explanation(fmt::format("{} Conv", direction_title(which)), results.back());
   return results;
 }
 

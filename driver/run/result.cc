@@ -28,6 +28,11 @@ std::vector<std::int64_t>::const_iterator same(const std::vector<std::int64_t>& 
   return equal ? values.begin() + 1 : values.end();
 }
 
+std::string time_text(const nlohmann::json& solver, const char* key) {
+  if (!solver.contains(key) || !solver[key].is_number()) return "-";
+  return fmt::format("{:.1f}", solver[key].get<double>());
+}
+
 }  // namespace
 
 void Result::set_times(std::vector<double> times) {
@@ -154,6 +159,32 @@ Solvers solvers_of(const nlohmann::json& explanation) {
   std::stable_sort(solvers.usable.begin(), solvers.usable.end(),
                    [](const auto& a, const auto& b) { return time_of(a) < time_of(b); });
   return solvers;
+}
+
+void print_explanation(const std::string& title, const Result& result) {
+  if (!result.explanation.is_object()) return fmt::print("{}: one way, no solvers to choose from\n", title);
+  const nlohmann::json& all = result.explanation;
+  const Solvers solvers = solvers_of(all);
+  fmt::print("{}: {} on {}, chosen {} (source: {})\n", title, all.value("problem", ""), all.value("device", ""),
+             all.value("chosen", ""), result.source.empty() ? all.value("source", "") : result.source);
+  fmt::print("  {:<28} {:<13} {:>13} {:>12} {:>10} {:<4} {}\n", "solver", "algorithm", "predicted us", "measured us",
+             "workspace", "det.", "class, tune point");
+  for (const nlohmann::json& solver : solvers.usable) {
+    const std::string arithmetic = solver.value("arithmetic", "");
+    fmt::print("  {:<28} {:<13} {:>13} {:>12} {:>10} {:<4} {}, {}{}\n", solver.value("name", ""),
+               solver.value("algorithm", ""), time_text(solver, "predicted_us"), time_text(solver, "measured_us"),
+               bytes_text(solver.value("workspace", 0.0)), solver.value("deterministic", false) ? "yes" : "no",
+               solver.value("error_class", ""), solver.value("tune_point", ""),
+               arithmetic.empty() ? "" : fmt::format(" ({})", arithmetic));
+  }
+  for (const auto& [reason, names] : solvers.refused) {
+    fmt::print("  {} refused: {}\n", fmt::join(names, ", "), reason);
+  }
+  for (std::size_t at = 0; at < result.find_report.size();) {  // one line per solver
+    const std::size_t end = std::min(result.find_report.find("; ", at), result.find_report.size());
+    fmt::print("  find: {}\n", result.find_report.substr(at, end - at));
+    at = end + 2;
+  }
 }
 
 double time_of(const nlohmann::json& solver) {

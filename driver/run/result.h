@@ -75,6 +75,9 @@ Solvers solvers_of(const nlohmann::json& explanation);
 // Microseconds of a solver of polymioExplain's object: measured, else predicted, else infinite.
 double time_of(const nlohmann::json& solver);
 
+// Result::explanation as a table: usable solvers by time, then refused solvers by reason.
+void print_explanation(const std::string& title, const Result& result);
+
 // "12.3 MiB"; "0" for none.
 std::string bytes_text(double bytes);
 

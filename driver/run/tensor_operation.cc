@@ -162,7 +162,11 @@ std::vector<Result> TensorOperation::run(const Session& session, Direction which
     result.bytes_written = data.bytes_written();
     check(miopenEnableProfiling(session.get(), true), "miopenEnableProfiling");
     const std::vector<Contents> old = contents_of(data.written());
+    check(polymioSetExplaining(run_.explain ? 1 : 0), "polymioSetExplaining");
     launch(session, which, data);  // tunes with -s 1, and compiles
+    if (const std::string text = polymioGetLastExplanation(); !text.empty())
+      result.explanation = nlohmann::json::parse(text);
+    if (run_.explain && print) print_explanation(title(which), result);
     time_runs(session, which, data, result);
     if (print && run_.time != 0) print_times(result);
     if (run_.verify != 0) {

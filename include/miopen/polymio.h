@@ -258,6 +258,15 @@ MIOPEN_EXPORT miopenStatus_t polymioGetFindBudget(miopenHandle_t handle, double*
 /// Owned by the library, valid until the next find of this thread. Never null.
 MIOPEN_EXPORT const char* polymioGetLastFindReport(void);
 
+/// Primitives without a find (batch norm, pooling, softmax, normalizations, reductions and others) choose a solver in
+/// the first call of a problem. While `on` is not 0, such a call of this thread keeps what explains its choice; what
+/// was kept before is forgotten. Off by default.
+MIOPEN_EXPORT miopenStatus_t polymioSetExplaining(int on);
+
+/// The last explanation that this thread has kept, JSON as of polymioExplain. "" before the first. Owned by the
+/// library, valid until the thread keeps another one. Never null.
+MIOPEN_EXPORT const char* polymioGetLastExplanation(void);
+
 /// Online tuning, off by default. On: calls that name an algorithm (miopenConvolutionForward and its siblings) try the
 /// promising solvers of the problem, of any algorithm, within the given workspace, until the fastest is known. Uses no
 /// thread or memory of its own: every measurement is a call of the application. With reasonable predictions a thousand

@@ -17,6 +17,9 @@
 namespace polymio::search {
 namespace {
 
+thread_local bool keeps_explanations = false;
+thread_local std::string explanation;
+
 bool contains(SolverList list, const SolverBase* solver) { return std::ranges::find(list, solver) != list.end(); }
 
 /// The least workspace that the solver can do with.
@@ -94,6 +97,12 @@ std::optional<Candidate> best_on_private_data(const Request& rq) {
 }
 
 }  // namespace
+
+void keep_explanations(bool on) {
+  keeps_explanations = on;
+  explanation.clear();
+}
+const std::string& last_explanation() { return explanation; }
 
 void fail_refused(const Request& rq) {
   fail(Status::kNotImplemented, "no solver can do: {}. Reasons: {}", rq.problem.key(), refusals(rq));
@@ -299,6 +308,7 @@ Plan Call::first_plan() const {
   const auto allowed = only();
   Request rq = request_;
   if (!allowed.empty()) rq.solvers = allowed;
+  if (keeps_explanations) explanation = explain(rq);
   if (enforce(rq.handle) != Enforce::kNone && !rq.handle.stream().capturing())
     if (const auto best = best_on_private_data(rq)) return plan(*best);
   const auto ranking = rank(rq);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/handle.h"
@@ -11,6 +12,11 @@
 #include "search/tune.h"
 
 namespace polymio::search {
+
+/// Forgets what was kept. While `on`, Call::first_plan() of this thread keeps explain() of its request.
+void keep_explanations(bool on);
+/// The last that was kept, "" before.
+const std::string& last_explanation();
 
 /// NotImplemented, with why each solver is not allowed.
 [[noreturn]] void fail_refused(const Request&);

@@ -310,5 +310,26 @@ TEST_F(SearchApi, DiagnosesFilesAndMisses) {
   EXPECT_TRUE(diagnose(handle, nullptr)["problem"].is_null());
 }
 
+TEST(Explain, FirstCallsKeepTheirsOnDemand) {
+  const Handle handle, other;
+  const Tensor x(miopenFloat, {2, 3, 4, 4});
+  const std::vector<float> data(96);
+  std::vector<float> y(96);
+  const float one = 1, zero = 0;
+  const auto call = [&](const Handle& on) {
+    expect_ok(miopenSoftmaxForward(on, &one, x, data.data(), &zero, x, y.data()));
+    return std::string(polymioGetLastExplanation());
+  };
+  expect_ok(polymioSetExplaining(0));
+  EXPECT_EQ(call(handle), "");
+  expect_ok(polymioSetExplaining(1));
+  EXPECT_EQ(call(handle), "") << "not the first call";
+  const auto explanation = nlohmann::json::parse(call(other));
+  EXPECT_NE(explanation.at("chosen").get<std::string>().find("SoftmaxCpu"), std::string::npos);
+  EXPECT_FALSE(explanation.at("solvers").empty());
+  expect_ok(polymioSetExplaining(0));
+  EXPECT_STREQ(polymioGetLastExplanation(), "") << "forgotten";
+}
+
 }  // namespace
 }  // namespace polymio::test

@@ -65,6 +65,17 @@ TEST(Driver, LoggedCommandsRepeatTheCalls) {
   }
 }
 
+TEST(Driver, ExplainsEveryPrimitive) {
+  const Outcome pooling = drive("pool -n 1 -c 2 -H 6 -W 6 -F 2 --index_type none --explain -i 1 --device cpu");
+  EXPECT_EQ(pooling.status, 0) << pooling.text;
+  EXPECT_TRUE(has(pooling, "Backward Pooling: pool .* on cpu, chosen PoolCpu"));
+  EXPECT_TRUE(has(pooling, "^  PoolCpu[A-Za-z]+ "));
+  const Outcome norm = drive("layernorm -n 2 -c 3 -H 4 -W 4 -F 1 --explain -i 1 --device cpu");
+  EXPECT_TRUE(has(norm, "chosen NormCpu"));
+  EXPECT_TRUE(has(drive("cat -1 2x3 -2 2x3 -d 0 --explain -i 1"), "Forward Cat: one way, no solvers to choose from"));
+  EXPECT_TRUE(has(drive("softmax -n 2 -c 3 -H 2 -W 2 -F 1 --explain --json -i 1"), "\"explain\":.*SoftmaxCpu"));
+}
+
 TEST(Driver, SmallOperatorsNameWrongFlags) {
   EXPECT_TRUE(has(drive("adam -F 2"), "no gradient: use -F 1"));
   EXPECT_TRUE(has(drive("cat -1 2x3 -2 3x3 -d 1"), "may differ in --dim only"));

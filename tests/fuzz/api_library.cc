@@ -437,6 +437,12 @@ Registration g_entries[] = {
     {"polymioGetVersion", version<polymioGetVersion>},
     {"polymioGetLastError", text<polymioGetLastError>},
     {"polymioGetLastFindReport", text<polymioGetLastFindReport>},
+    {"polymioGetLastExplanation", text<polymioGetLastExplanation>},
+    {"polymioSetExplaining",
+     [](World& w) {
+       Draw d(w);
+       d.check(polymioSetExplaining(static_cast<int>(w.random.below(2))));
+     }},
     {"miopenCreate", create},
     {"miopenCreateWithStream", create_with_stream},
     {"polymioCreateOnDevice", create_on_device},
