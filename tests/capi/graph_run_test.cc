@@ -1,6 +1,7 @@
 // Graphs that run: every kind of node and pointwise mode, chains, patterns, workspace, JSON. On any device.
 // SPDX-License-Identifier: MIT
 #include "graph_builder.h"
+#include "heap.h"
 
 namespace polymio::test {
 namespace {
@@ -526,6 +527,30 @@ TEST_F(GraphRun, WorkspaceIsSharedByTensorsThatAreNotNeededTogether) {
   const auto bytes = plan->one<int64_t>(MIOPEN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, MIOPEN_TYPE_INT64);
   EXPECT_GE(bytes, 2 * 16 * 1024 * 4);
   EXPECT_LE(bytes, 2 * 16 * 1024 * 4 + (on_cpu() ? 1024 : 1 << 20));
+}
+
+TEST(GraphWarmCalls, DoNotAllocate) {
+  const Handle handle;
+  GraphBuilder g(handle);
+  const Sizes sizes = {2, 3, 8, 8};
+  const int64_t a = g.input(miopenFloat, sizes), b = g.input(miopenFloat, sizes),
+                sum = g.tensor(miopenFloat, sizes, true), y = g.tensor(miopenFloat, sizes),
+                product = g.tensor(miopenFloat, sizes);
+  g.pointwise({.mode = MIOPEN_POINTWISE_ADD}, {a, b}, sum);
+  g.pointwise({.mode = MIOPEN_POINTWISE_TANH_FWD}, {sum}, y);
+  g.product(y, b, product);
+  const auto plan = g.plan(0);
+  std::vector<float> memory[4];
+  for (auto& m : memory) m.assign(2 * 3 * 8 * 8, 1);
+  std::vector<char> workspace(
+      static_cast<std::size_t>(plan->one<int64_t>(MIOPEN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, MIOPEN_TYPE_INT64) + 1));
+  Backend pack(MIOPEN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+  pack.set(MIOPEN_ATTR_VARIANT_PACK_UNIQUE_IDS, MIOPEN_TYPE_INT64, Sizes{a, b, y, product})
+      .set(MIOPEN_ATTR_VARIANT_PACK_DATA_POINTERS, MIOPEN_TYPE_VOID_PTR,
+           std::vector<void*>{memory[0].data(), memory[1].data(), memory[2].data(), memory[3].data()})
+      .set<void*>(MIOPEN_ATTR_VARIANT_PACK_WORKSPACE, MIOPEN_TYPE_VOID_PTR, {workspace.data()})
+      .finalize();
+  EXPECT_EQ(warm_allocations([&] { return miopenBackendExecute(handle, *plan, pack); }), 0u);
 }
 
 TEST_F(GraphRun, ExecuteRefusesWrongObjectsAndBuffers) {

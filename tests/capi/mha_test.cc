@@ -6,6 +6,7 @@
 #include <random>
 
 #include "find2_case.h"
+#include "heap.h"
 #include "on_device.h"
 
 namespace polymio::test {
@@ -198,6 +199,23 @@ TEST(MhaProblem, SolutionsOfBothDirectionsAreRight) {
         a.expect_right(handle, loaded, miopenMhaMaskCausal);
       }
     }
+}
+
+TEST(MhaProblem, WarmRunsDoNotAllocate) {
+  const Handle handle;
+  for (const bool is_backward : {false, true}) {
+    Attention a(ref::Type::kFloat, is_backward, 0, true);
+    const auto found = find(handle, a.problem(a.descriptors()));
+    ASSERT_FALSE(found.empty());
+    std::vector<miopenTensorArgument_t> arguments;
+    for (auto& [id, content] : a.all) arguments.push_back({id, nullptr, content.bytes.data()});
+    Bytes workspace(workspace_of(found[0]) + 1);
+    const auto run = [&] {
+      return miopenRunSolution(handle, found[0], arguments.size(), arguments.data(), workspace.data(),
+                               workspace.size() - 1);
+    };
+    EXPECT_EQ(warm_allocations(run), 0u);
+  }
 }
 
 TEST(MhaProblem, EveryTensorIsNeeded) {
