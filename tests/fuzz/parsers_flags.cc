@@ -148,6 +148,7 @@ bool run_flags(const World&, Random& random, Counts& counts) {
     try {
       parse_line(type, arguments);
       ++counts.accepted;
+      ++counts.used;
     } catch (const driver::ArgError&) {
       ++counts.refused;
     }
