@@ -33,7 +33,9 @@ struct GetitemArgs {
     p.dx = shape_of(flags[1], element);
     if (dims != "-") p.dims = numbers_of(dims, flags[4], ',', 0);
     for (const std::int64_t dim : p.dims) {
-      if (dim >= static_cast<std::int64_t>(p.dx.lens.size())) refuse_value(flags[4], dims, "dimensions of dx");
+      const bool follows = dim == p.dims[0] + static_cast<std::int64_t>(p.indices.size());
+      if (dim >= static_cast<std::int64_t>(p.dx.lens.size()) || !follows)
+        refuse_value(flags[4], dims, "dimensions of dx that follow each other");
       p.indices.push_back(shape_of(flags[3], reference::Type::kInt32));
     }
     const auto numbers = slices.empty() ? std::vector<std::int64_t>() : numbers_of(slices, flags[5], ',', 0);

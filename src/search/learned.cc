@@ -41,6 +41,25 @@ struct Input {
   float normal(float x) const { return (std::clamp(x, low, high) - mean) / scale; }
 };
 
+/// A whole number below 2^31: conversions of nlohmann::json do not check the range.
+std::size_t count_of(const nlohmann::json& value) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 31;
+  require(value.is_number_unsigned() && value.get<std::uint64_t>() < kMost, "{} is no count", value.dump());
+  return value.get<std::size_t>();
+}
+
+Names names_of(const nlohmann::json& object) {
+  Names names;
+  for (const auto& [name, slot] : object.items()) names.emplace(name, count_of(slot));
+  return names;
+}
+
+std::vector<std::size_t> counts_of(const nlohmann::json& array) {
+  std::vector<std::size_t> counts;
+  for (const auto& value : array) counts.push_back(count_of(value));
+  return counts;
+}
+
 /// Reads numbers one after another.
 class Weights {
  public:
@@ -211,13 +230,13 @@ class LearnedModel final : public Model {
 
 LearnedModel::LearnedModel(const nlohmann::json& header, std::string_view bytes)
     : architecture_(header.at("architecture")),
-      isa_(header.at("isa")),
-      slots_(header.at("solvers").get<Names>()),
-      outputs_(header.at("outputs")),
+      isa_(static_cast<int>(count_of(header.at("isa")))),
+      slots_(names_of(header.at("solvers"))),
+      outputs_(count_of(header.at("outputs"))),
       far_(header.at("far")),
       log_error_(header.at("spread")),
       machines_(header.at("machines").get<std::vector<std::array<double, 3>>>()) {
-  const int estimates = header.value("estimates", 1);
+  const std::size_t estimates = header.contains("estimates") ? count_of(header["estimates"]) : 1;
   require(estimates == kEstimates, "it corrects estimates of version {}, this library has {}: train it again",
           estimates, kEstimates);
   for (const auto& machine : machines_)
@@ -233,19 +252,18 @@ LearnedModel::LearnedModel(const nlohmann::json& header, std::string_view bytes)
   known_ = inputs_.size() - outputs_ - kMachineInputs;
   for (const auto& [name, slot] : slots_) require(slot < outputs_, "{} has output {} of {}", name, slot, outputs_);
   Weights weights(bytes);
-  const std::size_t members = header.at("members");
+  const std::size_t members = count_of(header.at("members"));
   require(members >= 1, "it has no network");
   for (std::size_t i = 0; i < members; ++i)
-    members_.emplace_back(inputs_.size(), header.at("widths").get<std::vector<std::size_t>>(), outputs_, weights);
+    members_.emplace_back(inputs_.size(), counts_of(header.at("widths")), outputs_, weights);
   if (const auto p = header.find("points"); p != header.end()) {
-    point_slots_ = p->at("solvers").get<Names>();
+    point_slots_ = names_of(p->at("solvers"));
     knobs_ = p->at("knobs").get<std::vector<std::string>>();
-    point_inputs_ = p->at("slots");
+    point_inputs_ = count_of(p->at("slots"));
     for (const auto& [name, slot] : point_slots_)
       require(slot < point_inputs_, "{} has input {} of {}", name, slot, point_inputs_);
-    for (std::size_t i = 0; i < p->at("members").get<std::size_t>(); ++i)
-      points_.emplace_back(known_ + 1 + point_inputs_ + knobs_.size(), p->at("widths").get<std::vector<std::size_t>>(),
-                           1, weights);
+    for (std::size_t i = 0, count = count_of(p->at("members")); i < count; ++i)
+      points_.emplace_back(known_ + 1 + point_inputs_ + knobs_.size(), counts_of(p->at("widths")), 1, weights);
   }
   require(weights.done(), "it has more weights than its networks");
 }

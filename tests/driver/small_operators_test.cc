@@ -83,6 +83,7 @@ TEST(Driver, SmallOperatorsNameWrongFlags) {
   EXPECT_TRUE(has(drive("cat -1 2x3@3"), "as many strides as sizes"));
   EXPECT_TRUE(has(drive("cat -1 2x3 -2 2x3 -d 2"), "no dimension of the inputs"));
   EXPECT_TRUE(has(drive("getitem -I 9x6 -D 2"), "dimensions of dx"));
+  EXPECT_TRUE(has(drive("getitem -I 9x6 -D 1,1"), "bad value '1,1', allowed: dimensions of dx that follow each other"));
   EXPECT_TRUE(has(drive("getitem -I 9x6 --slices 0,1,9"), "four numbers per slice"));
 }
 

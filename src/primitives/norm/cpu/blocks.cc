@@ -17,7 +17,7 @@ namespace polymio::norm {
 namespace {
 
 constexpr std::int64_t kBlockBytes = std::int64_t{1} << 19;  // of dy and x: half of a usual L2 cache
-constexpr std::int64_t kLeastRows = 4, kRows = 16;           // that are computed together
+constexpr std::int64_t kLeastRows = 8, kRows = 16;           // that are computed together
 constexpr std::int64_t kColumns = 512;                       // of which a task adds up the blocks' sums
 
 /// Rows of a block: enough for a task, and for their sums in double to be small beside them; few enough for 64 tasks,
