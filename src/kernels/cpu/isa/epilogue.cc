@@ -4,7 +4,7 @@
 #include "kernels/cpu/epilogue.h"
 
 #include "kernels/cpu/activation.h"
-#include "kernels/cpu/isa/epilogue_sums.h"
+#include "kernels/cpu/isa/apply_epilogue.h"
 #include "kernels/cpu/isa/isa_namespaces.h"
 #include "kernels/cpu/isa/operand_cursor.h"
 

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/isa/pooling_forward.h"
-#include "kernels/cpu/isa/pooling_gathered_row.h"
+#include "kernels/cpu/isa/pooling_gradient_gather.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 

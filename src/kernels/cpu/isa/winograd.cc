@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/winograd.h"
 
-#include "kernels/cpu/isa/epilogue_sums.h"
+#include "kernels/cpu/isa/apply_epilogue.h"
 #include "kernels/cpu/isa/micro_kernel.h"
 #include "kernels/cpu/isa/winograd_tiles.h"
 
