@@ -29,7 +29,7 @@ const Variable kDisableSystemDb{"MIOPEN_DEBUG_DISABLE_SYSTEM_DB", "0", "1 does n
 const Variable kLogLevel{"MIOPEN_LOG_LEVEL", "0",
                          "0 default (warnings), 1 quiet, 2 fatal, 3 errors, 4 warnings, 5 info, "
                          "6 detailed info, 7 trace; to stderr."};
-const Variable kLogApi{"MIOPEN_ENABLE_LOGGING", "0", "1 logs every convolution call with its problem."};
+const Variable kLogApi{"MIOPEN_ENABLE_LOGGING", "0", "1 logs calls with their problems."};
 const Variable kLogCommand{"MIOPEN_ENABLE_LOGGING_CMD", "0", "1 prints the MIOpenDriver line that repeats a call."};
 const Variable kDeterministic{"MIOPEN_DEBUG_CONVOLUTION_DETERMINISTIC", "unset",
                               "0 or 1 overrides the DETERMINISTIC convolution attribute."};

@@ -39,9 +39,9 @@ std::string command_of(const Adam& a) {
   static constexpr const char* kScaledNames[] = {"ampadam", "ampadamw", "transformersampadamw"};
   const auto kind = static_cast<std::size_t>(a.algorithm);
   const bool transformers = a.algorithm == Algorithm::kTransformersAdamW;
-  std::string line = a.scale ? kScaledNames[kind] : base_arg(kNames[kind], t.type, 2);
   const int spatial = std::max(t.rank - 2, 0);
-  if (spatial != 2) line += fmt::format(" -_ {}", spatial);
+  std::string line =
+      a.scale ? base_arg(kScaledNames[kind], DataType::kFloat, spatial) : base_arg(kNames[kind], t.type, spatial);
   line += size_flags(t) + (t.rank == 1 ? " -c 1" : layout_flags(t, "-I", "--in_strides"));
   line += fmt::format(" -l {} -1 {} -2 {} -e {} --weight_decay {} --step {} --in_place {:d}", a.rate, a.beta1, a.beta2,
                       a.eps, a.weight_decay, a.step, a.param.data == a.param_out.data);

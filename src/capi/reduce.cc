@@ -61,10 +61,7 @@ Problem calculation(const miopenTensorDescriptor_t x, std::int32_t dim, miopenRe
 }
 
 void run(miopenHandle_t handle, const Problem& p, const Problem::Args& args, const char* function) {
-  capi::log_call(function, [&] {
-    const bool scales = args.alpha != 1 || args.beta != 0;
-    return p.key() + (scales ? fmt::format(" -A {} -B {}", args.alpha, args.beta) : "");
-  });
+  capi::log_call(function, [&] { return p.key() + capi::scale_flags(args.alpha, args.beta, "-A", "-B"); });
   reduce::run(deref(handle), p, args);
 }
 

@@ -36,8 +36,7 @@ softmax::Mode checked_mode(miopenSoftmaxMode_t mode) {
 
 void log_call(const Problem& problem, const Problem::Args& args, const char* function, std::uint64_t solution) {
   log_call(function, [&] {
-    std::string line = problem.key();
-    if (args.scale != 1 || args.keep != 0) line += fmt::format(" -A {} -B {}", args.scale, args.keep);
+    std::string line = problem.key() + scale_flags(args.scale, args.keep, "-A", "-B");
     if (solution) line += fmt::format(" -S {}", solution);
     return line;
   });

@@ -35,9 +35,10 @@ inline std::string list_flags(const char* flag, const TensorDesc& t) {
   return fmt::format(" {} {}", flag, fmt::join(t.sizes(), ",")) + strides_unless_dense(t, "--in_strides");
 }
 
-/// Nothing if result = f.
-inline std::string scale_flags(double scale, double keep) {
-  return scale == 1 && keep == 0 ? "" : fmt::format(" --scale_alpha {} --scale_beta {}", scale, keep);
+/// Of result = scale * f + keep * result; nothing if result = f.
+inline std::string scale_flags(double scale, double keep, const char* scale_flag = "--scale_alpha",
+                               const char* keep_flag = "--scale_beta") {
+  return scale == 1 && keep == 0 ? "" : fmt::format(" {} {} {} {}", scale_flag, scale, keep_flag, keep);
 }
 
 /// The strides of the gradient of x, where they are not those of x.

@@ -77,8 +77,7 @@ void log_call(const ConvolutionCall& c, const convolution::Problem::Args& args, 
               std::uint64_t solution) {
   log_call(function, [&] {
     static constexpr const char* kMath[] = {"strict", "accurate", "tf32", "any"};
-    std::string line = c.problem.key();
-    if (args.alpha != 1 || args.beta != 0) line += fmt::format(" --alpha {} --beta {}", args.alpha, args.beta);
+    std::string line = c.problem.key() + scale_flags(args.alpha, args.beta, "--alpha", "--beta");
     if (c.constraints.math != MathMode::kAccurate)
       line += fmt::format(" --math {}", kMath[static_cast<int>(c.constraints.math)]);
     if (c.constraints.deterministic) line += " --deterministic 1";

@@ -1,7 +1,7 @@
 // Stores the sums of a direct convolution: scaling, epilogue, conversion, change of layout.
 // SPDX-License-Identifier: MIT
-#include "kernels/cpu/isa/direct_stages.h"
 #include "kernels/cpu/isa/apply_epilogue.h"
+#include "kernels/cpu/isa/direct_stages.h"
 #include "kernels/cpu/isa/micro_kernel.h"
 #include "kernels/cpu/isa/store_results.h"
 
