@@ -54,11 +54,17 @@ start_all_on() {  # device
   done
 }
 
-start_tune_points() {  # every one of the kernels whose tiles are templates, a process per file of cases: each compiles
-  local file i=0
-  for file in hopper hopper_bytes hopper_packed hopper_split long_filters; do
-    POLYMIO_TEST_POINTS=all POLYMIO_TEST_ONLY=ConvHopper,ConvCudaLongFilters POLYMIO_TEST_DEVICE=cuda:0 \
-      start points.$((i++)) 540 "$build/bin/solver_tests" --gtest_filter="*/convolution_gpu_$file"
+start_tune_points() {  # every one of the kernels whose tiles are templates, a process per few lines: each compiles
+  local file piece pieces=6 to=$work/points/convolution i=0
+  mkdir -p "$to"
+  for file in "$POLYMIO_TEST_CASES"/*; do mkdir -p "$work/points/${file##*/}"; done  # as the program expects
+  for file in hopper hopper_bytes hopper_groups hopper_packed hopper_split long_filters; do
+    for ((piece = 0; piece < pieces; ++piece)); do
+      grep -v '^#' "$POLYMIO_TEST_CASES/convolution/gpu_$file.txt" |
+        awk -v piece=$piece -v pieces=$pieces 'NR % pieces == piece' >"$to/gpu_${file}_$piece.txt"
+      POLYMIO_TEST_CASES=$work/points POLYMIO_TEST_POINTS=all POLYMIO_TEST_ONLY=ConvHopper,ConvCudaLongFilters \
+        POLYMIO_TEST_DEVICE=cuda:0 start points.$((i++)) 540 "$build/bin/solver_tests" --gtest_filter="*/convolution_gpu_${file}_$piece"
+    done
   done
 }
 
@@ -74,7 +80,7 @@ start_memory_checks() {  # a small problem per kernel
       POLYMIO_TEST_EVERY=$every start "$tool.$((i++))" 540 compute-sanitizer --tool "$tool" --error-exitcode 9 \
         "$build/bin/${job% *}" --gtest_filter="${job#* }"
     done
-    for job in "ConvGpuDepthwise depthwise_matrix" "ConvCudaTensor tensor_tiles" "ConvCudaLongFilters long_filters" "ConvHopper hopper" "ConvHopper hopper_bytes" "ConvHopperPacked hopper_packed" "ConvHopperSplit hopper_split"; do
+    for job in "ConvGpuDepthwise depthwise_matrix" "ConvCudaTensor tensor_tiles" "ConvCudaLongFilters long_filters" "ConvHopper hopper" "ConvHopper hopper_bytes" "ConvHopper hopper_groups" "ConvHopperPacked hopper_packed" "ConvHopperSplit hopper_split"; do
       [[ "$tool ${job% *}" != "racecheck ConvHopper"* ]] || continue
       POLYMIO_TEST_ONLY=${job% *} start "$tool.$((i++))" 540 compute-sanitizer --tool "$tool" --error-exitcode 9 \
         "$build/bin/solver_tests" --gtest_filter="*/convolution_gpu_${job#* }"

@@ -79,8 +79,10 @@ class HostHopper final : public ForwardingStream {
     if (spec.entry == "widen") return widen(arguments, spec.options.front());
     if (spec.entry == "store_sums") return store_sums(arguments, spec.options);
     if (spec.entry == "swap_channels")
-      return spec.options.front() == "-DBYTES=1" ? swap_channels<std::uint8_t>(arguments)
-                                                 : swap_channels<float>(arguments);
+      return spec.options.front() == "-DBYTES=1" ? swap_channels<std::uint8_t>(shape, arguments, 64)
+                                                 : swap_channels<float>(shape, arguments, 32);
+    if (spec.entry == "merge_groups") return merge_groups(arguments, spec.options.front());
+    if (spec.entry == "split_groups") return split_groups(arguments, spec.options);
     if (spec.entry == "split_floats") return split_floats(arguments);
     if (spec.entry == "split_planes") return split_planes(arguments);
     const auto program = hopper_programs().find(spec.instantiation);
@@ -136,18 +138,70 @@ class HostHopper final : public ForwardingStream {
     }
   }
 
-  /// swapped(c, t, k) = w(k, t, c).
+  /// swapped(group, c, t, k) = w(group, k, t, c). The grid has the tiles of all groups.
   template <class Element>
-  void swap_channels(std::span<const Argument> arguments) {
+  void swap_channels(const Launch& shape, std::span<const Argument> arguments, int tile) {
     const Buffer none(nullptr);
     const auto* const w = static_cast<const Element*>(value_of(arguments[0], none).address());
     auto* const swapped = static_cast<Element*>(value_of(arguments[1], none).address());
     const int outputs = value_of(arguments[2], 0), taps = value_of(arguments[3], 0),
               channels = value_of(arguments[4], 0);
-    for (int k = 0; k < outputs; ++k)
-      for (int t = 0; t < taps; ++t)
-        for (int c = 0; c < channels; ++c) swapped[(c * taps + t) * outputs + k] = w[(k * taps + t) * channels + c];
-    memory.push_back({swapped, static_cast<std::size_t>(outputs * taps * channels) * sizeof *swapped});
+    const int groups = static_cast<int>(shape.blocks[0]) / (ceil_div(outputs, tile) * ceil_div(channels, tile) * taps);
+    for (int g = 0; g < groups; ++g)
+      for (int k = 0; k < outputs; ++k)
+        for (int t = 0; t < taps; ++t)
+          for (int c = 0; c < channels; ++c)
+            swapped[((g * channels + c) * taps + t) * outputs + k] = w[((g * outputs + k) * taps + t) * channels + c];
+    memory.push_back({swapped, static_cast<std::size_t>(groups * outputs * taps * channels) * sizeof *swapped});
+  }
+
+  /// Weights (k, c, tap) with strides, and those of merged groups, (k, tap, c of a merged group).
+  struct MergedGroups {
+    int all, outputs, channels, taps, merged, channel_step, tap_step;
+
+    /// each(place of the weights, or -1, place of the merged weights), of all elements of the latter.
+    template <class Each>
+    void walk(const Each& each) const {
+      for (int k = 0; k < all; ++k)
+        for (int tap = 0; tap < taps; ++tap)
+          for (int c = 0; c < channels * merged; ++c) {
+            const bool own = c / channels == k / outputs % merged;
+            const int place = k * channels * taps + c % channels * channel_step + tap * tap_step;
+            each(own ? place : -1, (k * taps + tap) * channels * merged + c);
+          }
+    }
+  };
+  static MergedGroups merged_groups(std::span<const Argument> arguments) {
+    int sizes[7];
+    for (std::size_t i = 0; i < 7; ++i) sizes[i] = value_of(arguments[i + 2], 0);
+    return {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6]};
+  }
+
+  void merge_groups(std::span<const Argument> arguments, const std::string& option) {
+    const std::size_t bytes = std::stoul(option.substr(option.find('=') + 1)) / 8;
+    const auto* const from = static_cast<const unsigned char*>(address(arguments, 0));
+    auto* const to = static_cast<unsigned char*>(address(arguments, 1));
+    std::size_t count = 0;
+    merged_groups(arguments).walk([&](int w, int merged) {
+      unsigned char* const element = to + static_cast<std::size_t>(merged) * bytes;
+      std::memset(element, 0, bytes);
+      if (w >= 0) std::memcpy(element, from + static_cast<std::size_t>(w) * bytes, bytes);
+      ++count;
+    });
+    memory.push_back({to, count * bytes});
+  }
+
+  /// w = alpha * its elements of the merged gradient + beta * w.
+  void split_groups(std::span<const Argument> arguments, const std::vector<std::string>& options) {
+    const void* const from = address(arguments, 0);
+    void* const to = address(arguments, 1);
+    const double alpha = value_of(arguments[9], 0.0f), beta = value_of(arguments[10], 0.0f);
+    const DataType in = type_of(options[0]), out = type_of(options[1]);
+    merged_groups(arguments).walk([&](int w, int merged) {
+      if (w < 0) return;
+      dtype::store(out, to, w,
+                   alpha * dtype::load(in, from, merged) + (beta != 0 ? beta * dtype::load(out, to, w) : 0));
+    });
   }
 
   void* address(std::span<const Argument> arguments, std::size_t i) const {

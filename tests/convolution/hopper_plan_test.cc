@@ -202,6 +202,46 @@ TEST_F(HopperPlan, Tf32) {
       Layer(kForward, tails, {.units = 132, .type = DataType::kFloat, .epilogue = e}).check(point);
 }
 
+// Groups: tails of their channels in tiles with halo, whole tiles without; bias of a group; strides; shares and parts
+// of gradients.
+TEST_F(HopperPlan, Groups) {
+  const Shape halo{.x = {2, 144, 9, 10}, .w = {160, 72, 2, 3}, .pad = {1, 0}, .groups = 2},
+      whole{.x = {2, 128, 9, 10}, .w = {256, 64, 2, 3}, .pad = {1, 1}, .groups = 2},
+      whole_data{.x = {2, 256, 9, 10}, .w = {128, 128, 2, 3}, .pad = {1, 1}, .groups = 2},
+      strided{.x = {2, 128, 9, 11}, .w = {128, 64, 3, 3}, .pad = {1, 1}, .stride = {2, 2}, .groups = 2};
+  for (const Direction d : {kForward, kData}) {
+    Layer(d, halo, {.alpha = 2, .beta = 1}).check(cuda::hopper_halo_point(d));
+    Layer(d, halo, {.alpha = 0.5, .planes = true}).check(cuda::hopper_halo_point(d));
+    EXPECT_FALSE(Layer(d, strided, {.units = 1}).check_tiles({1}).empty());
+  }
+  EXPECT_EQ(Layer(kForward, whole, {}).check_tiles({1}, {0, 1}), (std::set<int>{1, 4, 5, 10, 11, 12}));
+  EXPECT_EQ(Layer(kData, whole_data, {}).check_tiles({1}, {0, 1}), (std::set<int>{1, 4, 5, 10, 11, 12}));
+  EXPECT_FALSE(Layer(kForward, whole, {.units = 132}).check_tiles({2}).empty());
+  for (const Shape& s : {halo, strided})
+    EXPECT_FALSE(Layer(kWeights, s, {.alpha = 2, .beta = 1}).check_tiles({0, 1}).empty());
+  for (const int units : {2, 132}) Layer(kWeights, halo, {.units = units}).check(cuda::hopper_halo_point(kWeights));
+  const Epilogue bias{.bias = true, .activation = static_cast<int>(activation::Mode::kRelu)};
+  Layer(kForward, halo, {.epilogue = bias}).check(cuda::hopper_halo_point(kForward));
+  Layer(kForward, whole, {.epilogue = bias}).check({5, 1, 0});
+  const Shape tf32{.x = {2, 128, 9, 10}, .w = {128, 64, 2, 3}, .pad = {1, 1}, .groups = 2};
+  for (const Direction d : kDirections)
+    EXPECT_FALSE(Layer(d, tf32, {.type = DataType::kFloat}).check_tiles({1}).empty());
+  EXPECT_FALSE(Layer(kForward, halo, {}).takes({5, 1, 0})) << "a tile with channels of two groups";
+}
+
+// Groups of 16 channels, of 24 and 8: four and two are merged.
+TEST_F(HopperPlan, MergedGroups) {
+  for (const Shape& s : {Shape{.x = {2, 128, 9, 10}, .w = {128, 16, 2, 3}, .pad = {1, 0}, .groups = 8},
+                         Shape{.x = {2, 144, 9, 10}, .w = {48, 24, 2, 3}, .pad = {1, 0}, .groups = 6}})
+    for (const Direction d : kDirections) {
+      for (const int units : {1, 3})
+        Layer(d, s, {.alpha = 2, .beta = 1, .units = units, .solver = "ConvHopperGrouped"})
+            .check(cuda::hopper_halo_point(d));
+      if (d != kWeights)
+        Layer(d, s, {.type = DataType::kFloat, .solver = "ConvHopperGrouped"}).check(cuda::hopper_halo_point(d));
+    }
+}
+
 // Results of fp32: whole tiles, shares and parts of them, tiles with halo; what is added.
 TEST_F(HopperPlan, WideWeights) {
   const Shape tails{.x = {2, 72, 9, 10}, .w = {136, 72, 2, 3}, .pad = {1, 1}};

@@ -328,6 +328,8 @@ Programs programs() {
   add_weights<SplitFloat, 3, 3>(all);
   add_product<SplitFloat, 2, true, 10, 1, Old, kMany>(all);
   add_product<SplitFloat, 2, false, 4, 1, All>(all);
+  add_halo<Half, false, 104, BiasRelu>(all);
+  add_halo_weights<sm90::Float16<Tf32>, 2, 3, 48>(all);
   add_product<SplitFloat, 2, false, 12, 1, All>(all);
   add_product<SplitFloat, 2, false, 4, 2, All>(all);
   add_product<Half, 2, false, 12, 1, Old>(all);

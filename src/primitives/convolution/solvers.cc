@@ -14,8 +14,8 @@ using Maker = SolverMaker<Direction>;
 Maker cpu_depthwise, cpu_grouped, cpu_gemm, cpu_implicit_gemm, cpu_direct, cpu_direct_weights, cpu_winograd,
     cpu_winograd_large, cpu_winograd_weights, cpu_winograd_weights_large, cpu_reference;
 Maker gpu_depthwise, gpu_grouped, gpu_winograd, gpu_fft, cuda_hopper, cuda_hopper_packed, cuda_hopper_split,
-    cuda_hopper_widened, cuda_gemm, cuda_gemm_tf32, cuda_tensor, cuda_long_filters, gpu_gemm, gpu_implicit_gemm,
-    gpu_reference;
+    cuda_hopper_widened, cuda_hopper_grouped, cuda_gemm, cuda_gemm_tf32, cuda_tensor, cuda_long_filters, gpu_gemm,
+    gpu_implicit_gemm, gpu_reference;
 
 namespace {
 
@@ -99,6 +99,12 @@ constexpr Registration<Direction> kRows[] = {
         kAligned),
     row(144, "ConvHopperWidenedWrw", Algorithm::kImplicitGemm, 1, kCuda, Direction::kBackwardWeights,
         cuda_hopper_widened, kAligned),
+    row(145, "ConvHopperGroupedFwd", Algorithm::kImplicitGemm, 1, kCuda, Direction::kForward, cuda_hopper_grouped,
+        kAligned),
+    row(146, "ConvHopperGroupedBwd", Algorithm::kImplicitGemm, 1, kCuda, Direction::kBackwardData, cuda_hopper_grouped,
+        kAligned),
+    row(147, "ConvHopperGroupedWrw", Algorithm::kImplicitGemm, 1, kCuda, Direction::kBackwardWeights,
+        cuda_hopper_grouped, kAligned),
     row(121, "ConvCudaGemmFwd", Algorithm::kGemm, 2, kCuda, Direction::kForward, cuda_gemm, kNotDeterministic),
     row(122, "ConvCudaGemmBwd", Algorithm::kGemm, 2, kCuda, Direction::kBackwardData, cuda_gemm, kNotDeterministic),
     row(123, "ConvCudaGemmWrw", Algorithm::kGemm, 2, kCuda, Direction::kBackwardWeights, cuda_gemm, kNotDeterministic),

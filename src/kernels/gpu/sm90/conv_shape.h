@@ -32,9 +32,9 @@ struct ConvScalars {
 
 /// Sizes and scalars of ConvProduct. A step of the product is a tap and 64 channels.
 struct ConvShape {
-  int images, reduced, outputs;  // channels that are summed over and that are written
-  int phases, tiles, column_tiles;
-  int raster;          // row tiles that share a column tile in the order of tiles
+  int images, reduced, outputs;                  // channels: of a group, that are summed over; all that are written
+  int phases, tiles, column_tiles, group_tiles;  // group_tiles: of the column tiles, those of a group of channels
+  int raster;                                    // row tiles that share a column tile in the order of tiles
   int interleaved;     // tiles of all phases that read the same pixels follow each other, else phases do
   int taps_innermost;  // order of steps: taps of 64 channels, or channels of a tap
   ConvScalars scalars;
@@ -55,23 +55,24 @@ struct ConvUnsplit {
   int size[3];  // of an image of the first
 };
 
-/// Sizes of ConvHalo. A tile is of one slice (D) of an image; with its halo it begins at `base` from its first output
-/// pixel.
+/// Sizes of ConvHalo. A tile is of one slice (D) of an image, or of one group of channels; with its halo it begins at
+/// `base` from its first output pixel.
 struct ConvHaloShape {
-  int reduced, outputs;
+  int reduced, outputs;  // of a group
+  int groups;            // if more than one, in the place of slices: size[2] is their number
   int tiles, tiles_w, tiles_h, output_tiles;
   int tile_w, tile_h, halo_w;
   int halo_bytes, box_bytes;  // of a tile with halo in shared memory, and of what is loaded there
   int size[3];                // output pixels of an image
   int taps[3], base[3], offset[3], offset_step[3];
-  int resident;  // all weights stay in shared memory
+  int resident;  // weights stay in shared memory: all tiles of a block have the same
   ConvScalars scalars;
   long long dst_image, dst_channel, dst_slice, dst_row;  // planes: strides of the output
 };
 
-/// Sizes of ConvWeights: 64 pixels a step.
+/// Sizes of ConvWeights: 64 pixels a step. Channels, outputs and tiles are those of a group of channels.
 struct ConvWeightsShape {
-  int images, channels, outputs, size[3], taps[3];
+  int images, channel_groups, channels, outputs, size[3], taps[3];
   int step[3], base[3], offset_step[3];
   int row_tiles, column_tiles, steps;  // steps of a tile
   int groups, group_blocks;            // blocks with the same steps of different tiles
@@ -80,9 +81,9 @@ struct ConvWeightsShape {
   float alpha, beta;
 };
 
-/// Sizes of ConvHaloWeights: W, H. A work is a part of the tiles of all images, for 64 x 64 channels.
+/// Sizes of ConvHaloWeights: W, H. A work is a part of the tiles of all images, for 64 x 64 channels of a group.
 struct ConvHaloWeightsShape {
-  int channels, outputs;
+  int groups, channels, outputs;
   int tiles, tiles_w, tiles_h, works, parts;
   int tile_w, tile_h, halo_w;
   int stage_bytes, box_bytes;  // in shared memory: of a tile of dy and of x, and what is loaded of x

@@ -195,12 +195,12 @@ class Hopper final : public GpuSolver<Problem> {
   /// The weights as the kernel reads them, in the workspace if their channels are swapped.
   static const void* weights_of(Stream& stream, const Problem& p, const Args& a, const Kernels& built) {
     if (!cuda::hopper_swaps_weights(p)) return a.w;
-    const std::int64_t taps = p.w.count() / p.k() / p.c();
+    const std::int64_t taps = cuda::hopper_taps(p), outputs = p.k() / p.groups(), channels = p.c() / p.groups();
     const std::int64_t tile = size_of(p.w.type) == 1 ? kSwapTile8 : kSwapTile32,
-                       tiles = ceil_div(p.k(), tile) * ceil_div(p.c(), tile) * taps;
+                       tiles = p.groups() * ceil_div(outputs, tile) * ceil_div(channels, tile) * taps;
     const Buffer swapped(workspace_of(a));
-    launch(stream, *built[1], launch_shape(kSwapThreads, tiles), Buffer(a.w), swapped, gpu::narrow(p.k()),
-           gpu::narrow(taps), gpu::narrow(p.c()));
+    launch(stream, *built[1], launch_shape(kSwapThreads, tiles), Buffer(a.w), swapped, gpu::narrow(outputs),
+           gpu::narrow(taps), gpu::narrow(channels));
     return swapped.handle;
   }
 
@@ -238,9 +238,9 @@ class Hopper final : public GpuSolver<Problem> {
   }
 
   Invoker assemble_halo(const DeviceInfo& d, const Problem& p, const Kernels& built) const {
-    const HopperHalo plan = cuda::hopper_halo(p);
+    const HopperHalo plan = cuda::hopper_halo(d, p);
     const std::size_t size = size_of(p.x.type);
-    Launch shape = launch_shape(kThreads, std::min(plan.shape.tiles, d.units));
+    Launch shape = launch_shape(kThreads, plan.blocks);
     shape.shared_bytes = static_cast<std::uint32_t>(HopperHalo::stages(size) * 8192 + 1024 +
                                                     HopperHalo::halos(size) * plan.shape.halo_bytes);
     const bool data = direction_ == Direction::kBackwardData;

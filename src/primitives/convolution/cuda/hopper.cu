@@ -105,15 +105,16 @@ struct ConvProduct {
     return max(1, (all_steps(a, p) + kSplit - 1) / kSplit);
   }
 
-  /// The tap and the channels of a step.
+  /// The tap and the channels, of a group, of a step.
   struct Step {
+    static constexpr int kBeyond = 1 << 30;  // no tensor has so many channels
     int tap[kSpatial], channel;
 
     DEVICE Step(const Arguments& a, const ConvPhase& p, int index) {
       if (index >= all_steps(a, p)) {
         UNROLL
         for (int i = 0; i < kSpatial; ++i) tap[i] = 0;
-        channel = a.shape.reduced;
+        channel = kBeyond;
         return;
       }
       const int blocks = (a.shape.reduced + kDepth - 1) / kDepth;
@@ -161,14 +162,15 @@ struct ConvProduct {
       tap += step.tap[i] * p.tap_step[i];
     }
     const Barrier& bar = full(slot);
-    load_pixels<kSpatial>(pixels, a.src[t.phase], bar, step.channel, pixel, offset);
-    const int column = t.column * kColumns;
+    const int group = t.column / a.shape.group_tiles, column = (t.column - group * a.shape.group_tiles) * kColumns;
+    load_pixels<kSpatial>(pixels, a.src[t.phase], bar, group * a.shape.reduced + step.channel, pixel, offset);
     if constexpr (kTransposed) {
       UNROLL
       for (int i = 0; i < kBoxes; ++i)
-        load_box(weights + i * kBoxBytes, a.weights, bar, column + 64 * i, tap, step.channel + part * a.shape.reduced);
+        load_box(weights + i * kBoxBytes, a.weights, bar, column + 64 * i, tap, step.channel + part * a.shape.reduced,
+                 group);
     } else {
-      load_box(weights, a.weights, bar, step.channel, tap, column + part * a.shape.outputs);
+      load_box(weights, a.weights, bar, step.channel, tap, column + part * a.shape.outputs, group);
     }
   }
 

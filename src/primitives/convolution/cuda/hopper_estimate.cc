@@ -51,7 +51,7 @@ double product_ghz(const Problem& p) {
 }
 
 double halo_us(const DeviceInfo& d, const Problem& p) {
-  const HopperHalo plan = hopper_halo(p);
+  const HopperHalo plan = hopper_halo(d, p);
   const auto& s = plan.shape;
   const int depth = hopper_depth(p.x.type);
   const double taps = s.taps[0] * s.taps[1] * s.taps[2], blocks = real(hopper_steps(s.reduced, depth));
@@ -65,7 +65,7 @@ double halo_us(const DeviceInfo& d, const Problem& p) {
                store = tf32 ? product::kTf32HaloStore * 256 * plan.columns : product::kHaloStore * 128 * plan.columns;
   const double own = tf32 ? tile + store : std::max(tile, (tile + store) / 2);
   const double clocks =
-      (real(ceil_div(s.tiles, d.units)) * own + store) * (s.resident || tf32 ? 1 : product::kHaloWeights);
+      (real(ceil_div(s.tiles, plan.blocks)) * own + store) * (s.resident || tf32 ? 1 : product::kHaloWeights);
   return product::kHaloStartUs + overlapped(clocks / (1e3 * product_ghz(p)), memory_us(d, p, product::kMemory));
 }
 
@@ -153,7 +153,7 @@ double weights_us(const DeviceInfo& d, const Problem& p, const TunePoint& point)
   const HopperWeights plan = hopper_weights(d, p, point);
   const HopperTile& tile = plan.tile;
   const auto& s = plan.shape;
-  const std::int64_t tiles = std::int64_t{s.row_tiles} * s.column_tiles,
+  const std::int64_t tiles = p.groups() * s.row_tiles * s.column_tiles,
                      rounds = ceil_div(tiles, std::int64_t{s.group_blocks});
   const double elements = real(tile.rows()) * tile.columns;
   // Of a step: products; operands in shared memory; loads of what exists.
@@ -165,18 +165,19 @@ double weights_us(const DeviceInfo& d, const Problem& p, const TunePoint& point)
   const int read =
       tf32 ? tile.row_blocks * 64 * across + tile.columns * (4 / across) : tile.row_blocks * (64 + tile.columns);
   const double shared = (consumers * read + tile.rows() + tile.columns) * 128 / weights::kSharedBytes;
-  const double outputs = real(hopper_steps(p.k())) * 64, channels = real(hopper_steps(p.c())) * 64;
+  const double outputs = real(hopper_steps(s.outputs)) * 64, channels = real(hopper_steps(s.channels)) * 64;
   double taps = 1, steps = 1;
   for (int i = 0; i < p.spatial(); ++i) {
     taps *= s.taps[i];
     if (s.taps[i] > 1) steps *= s.step[i];
   }
-  const double row_boxes = real(hopper_steps(p.k())) / s.row_tiles,
-               column_boxes = taps * real(hopper_steps(p.c())) / s.column_tiles;
-  const double partial = (p.k() % 64 ? 1.0 / s.row_tiles : 0) + (p.c() % 64 ? taps / s.column_tiles : 0);
+  const double row_boxes = real(hopper_steps(s.outputs)) / s.row_tiles,
+               column_boxes = taps * real(hopper_steps(s.channels)) / s.column_tiles;
+  const double partial = (s.outputs % 64 ? 1.0 / s.row_tiles : 0) + (s.channels % 64 ? taps / s.column_tiles : 0);
   const double loaded = (row_boxes + column_boxes) * 64 * 128;
-  const double group = std::min(outputs, real(s.group_blocks) * tile.rows()) +
-                       std::min(channels * steps, real(s.group_blocks) * tile.columns);
+  const double groups = real(p.groups());
+  const double group = std::min(groups * outputs, real(s.group_blocks) * tile.rows()) +
+                       std::min(groups * channels * steps, real(s.group_blocks) * tile.columns);
   const double loads =
       loaded / weights::kL2Bytes + s.groups * group * 128 / std::min<double>(plan.blocks, d.units) / weights::kNewBytes;
   const double ends = s.has_parts ? 1 : std::max(1.0, std::ceil(real(rounds) / s.groups));

@@ -11,8 +11,8 @@
 namespace sm90 {
 
 /// kTransposed: the weights are contiguous along output channels (backward data). kHalos: tiles with halo in shared
-/// memory. kStages: taps of weights there; if all of them fit, they are loaded once. kPlanes: the output's channels are
-/// not innermost (and nothing is added to it).
+/// memory. kStages: taps of weights there; if all of a block's tiles fit, they are loaded once. kPlanes: the output's
+/// channels are not innermost (and nothing is added to it).
 template <class Element, bool kTransposed, int kColumns, int kHalos, int kStages, Addend kAddend, bool kBias,
           bool kScale, int kActivation, bool kPlanes>
 struct ConvHalo {
@@ -41,6 +41,7 @@ struct ConvHalo {
 
   struct Tile {
     int image, slice, row, column, output;  // the first of each
+    DEVICE int group(const ConvHaloShape& s) const { return s.groups > 1 ? slice : 0; }
   };
 
   static DEVICE unsigned char* shared() {
@@ -94,7 +95,7 @@ struct ConvHalo {
           full(at.slot).arrive_and_expect(half ? kStageBytes / 2 : kStageBytes);
           const u32 to = shared_address(shared()) + at.slot * kStageBytes;
           load_box(to, half ? a.half_weights : a.weights, full(at.slot), kTransposed ? t.output : c, tap,
-                   kTransposed ? c : t.output);
+                   kTransposed ? c : t.output, t.group(s));
           at.advance();
         }
         c += kDepth;
@@ -229,8 +230,9 @@ struct ConvHalo {
     float bias[2] = {}, scale[2] = {1, 1};
     UNROLL
     for (int h = 0; h < 2; ++h) {
-      const int channel = t.output + 16 * warp + lane / 4 + 8 * h;
+      int channel = t.output + 16 * warp + lane / 4 + 8 * h;
       if (channel >= s.outputs) continue;
+      channel += t.group(s) * s.outputs;
       if constexpr (kBias) bias[h] = bias_of<Element, kScale>(a.bias, channel);
       if constexpr (kScale) scale[h] = a.scale[channel];
     }

@@ -40,16 +40,20 @@ struct ConvHaloWeights {
 
   static DEVICE u32 bytes_of_x(const ConvHaloWeightsShape& s) { return s.stage_bytes / kBoxes - kPixelBytes; }
 
-  /// A part of the tiles of the images for a pair of channel blocks.
+  /// A part of the tiles of the images for a pair of channel blocks of a group.
   struct Work {
-    int part, output, channel, first, last;
+    int part, first, last;
+    int output, channel, output_end, channel_end;  // of all channels; of the group's, the end
 
     DEVICE Work(const ConvHaloWeightsShape& s, int index) {
-      const int pairs = s.works / s.parts, blocks = (s.channels + 63) / 64;
+      const int pairs = s.works / s.parts, blocks = (s.channels + 63) / 64, output_blocks = (s.outputs + 63) / 64;
       const int pair = index % pairs;  // consecutive blocks read the same pixels
+      const int group = pair / (blocks * output_blocks);
       part = index / pairs;
-      channel = pair % blocks * 64;
-      output = pair / blocks * 64;
+      channel = group * s.channels + pair % blocks * 64;
+      channel_end = (group + 1) * s.channels;
+      output = group * s.outputs + pair / blocks % output_blocks * 64;
+      output_end = (group + 1) * s.outputs;
       first = int(i64(part) * s.tiles / s.parts);
       last = int(i64(part + 1) * s.tiles / s.parts);
     }
@@ -62,7 +66,7 @@ struct ConvHaloWeights {
     for (int index = blockIdx.x; index < s.works; index += gridDim.x) {
       const Work work(s, index);
       const auto boxes_of = [](int channels) { return min((channels + kBoxChannels - 1) / kBoxChannels, kBoxes); };
-      const int x_boxes = boxes_of(s.channels - work.channel), dy_boxes = boxes_of(s.outputs - work.output);
+      const int x_boxes = boxes_of(work.channel_end - work.channel), dy_boxes = boxes_of(work.output_end - work.output);
       NO_UNROLL
       for (int tile = work.first; tile < work.last; ++tile) {
         const int column = tile % s.tiles_w * s.tile_w, rest = tile / s.tiles_w;
@@ -103,18 +107,18 @@ struct ConvHaloWeights {
       for (int i = 0; i < (kBoxes == 1 ? 2 : 4 * Tile::kRows); ++i) {
         const int row = work.output + (kBoxes == 1 ? threadIdx.x % 128 / 32 * 16 + lane / 4 + 8 * i
                                                    : Tile::first_row_box() * 32 + lane / 4 * 2 + i / 2 * 16 + i % 2);
-        if (row >= s.outputs) continue;
-        const int channel = work.channel + (kBoxes == 1 ? 0 : threadIdx.x / 32 % 2 * 32);
+        if (row >= work.output_end) continue;
+        const int left = work.channel_end - work.channel - (kBoxes == 1 ? 0 : threadIdx.x / 32 % 2 * 32);
         UNROLL
         for (int q = 0; q < kTapsW; ++q) {
-          const i64 place = (i64(row) * (kTapsH * kTapsW) + tap_row * kTapsW + q) * s.channels + channel;
+          const i64 place = (i64(row) * (kTapsH * kTapsW) + tap_row * kTapsW + q + 1) * s.channels - left;
           const float* const from = kBoxes == 1 ? &d[0][32 * q + 2 * i] : Tile::sums_of(d, i / 2, 4 * q) + i % 2 * 2;
           if (s.parts > 1)
             store_partials<kBoxChannels>(
-                a.partials + work.part * (i64(s.outputs) * kTapsH * kTapsW * s.channels) + place, s.channels - channel,
+                a.partials + work.part * (i64(s.groups * s.outputs) * kTapsH * kTapsW * s.channels) + place, left,
                 from);
           else
-            store_elements<Element, kBoxChannels>(a.dw + place, s.channels - channel, from, s.alpha, s.beta);
+            store_elements<Element, kBoxChannels>(a.dw + place, left, from, s.alpha, s.beta);
         }
       }
     }

@@ -21,7 +21,7 @@ using gpu::narrow;
 std::int64_t unit_of(const TensorDesc& t) { return 16 / static_cast<std::int64_t>(size_of(t.type)); }
 /// Channels of a step of the kernels, half of which are few.
 std::int64_t depth_of(const TensorDesc& t) { return hopper_depth(t.type); }
-bool has_few_channels(const Problem& p) { return p.c() <= depth_of(p.x) / 2; }
+bool has_few_channels(const Problem& p) { return p.groups() == 1 && p.c() <= depth_of(p.x) / 2; }
 
 struct Axis {
   std::int64_t in = 1, out = 1, filter = 1, pad = 0, stride = 1, dilation = 1;
@@ -339,6 +339,7 @@ void fold_data(HopperPacking& plan, const Problem& p, const DataFold& f, std::in
 /// whose channels do not all exist take longer.
 std::int64_t copied_channels(const Problem& p, const TensorDesc& t) {
   const std::int64_t depth = depth_of(t), channels = round_up(t.lens[1], unit_of(t)), last = channels % depth;
+  if (p.groups() > 1) return t.lens[1];
   return &t != &p.output() && last > depth / 2 ? round_up(channels, depth) : channels;
 }
 
@@ -365,8 +366,9 @@ HopperPacking packing_of(const Problem& p) {
     plan.x = whole_copy(p.x, p.n(), q.x.lens[1]);
   }
   if (!p.w.is_channels_last() || q.x.lens[1] != p.c() || q.y.lens[1] != p.k()) {
-    q.w = channels_last(p.w, q.y.lens[1], q.x.lens[1]);
-    plan.w = whole_copy(p.w, q.y.lens[1], q.x.lens[1]);
+    const std::int64_t depth = q.x.lens[1] / p.groups();
+    q.w = channels_last(p.w, q.y.lens[1], depth);
+    plan.w = whole_copy(p.w, q.y.lens[1], depth);
   }
   return plan;
 }
@@ -415,7 +417,6 @@ Verdict hopper_packing_serves(const Problem& p) {
   POLYMIO_REQUIRE(p.all_types(DataType::kHalf) || p.all_types(DataType::kBFloat16) || p.all_types(DataType::kFloat),
                   "not all floats of 16 or 32 bits");
   POLYMIO_REQUIRE(!p.has_casts(), "casts");
-  POLYMIO_REQUIRE(p.groups() == 1, "groups");
   POLYMIO_REQUIRE(is_dense(p.w), "strided weights");
   const HopperPacking plan = hopper_packing(p);
   POLYMIO_REQUIRE(plan.x.copied || plan.w.copied || plan.y.copied, "needs no copies");

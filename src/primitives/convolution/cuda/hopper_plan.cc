@@ -168,16 +168,21 @@ TensorMapSpec source_map(const TensorDesc& t, int pixels, const PhaseAxes& phase
   return map;
 }
 
-/// `swapped`: of a copy in which the channels have changed places.
-TensorMapSpec weight_map(const TensorDesc& w, int rows, bool swapped = false) {
+/// Channels of a group.
+std::int64_t group_channels(const Problem& p) { return p.c() / p.groups(); }
+std::int64_t group_outputs(const Problem& p) { return p.k() / p.groups(); }
+
+/// Channels, taps, output channels, groups; the channels have changed places in a copy.
+TensorMapSpec weight_map(const Problem& p, int rows) {
   TensorMapSpec map;
-  map.element = element_of(w.type, true);
-  map.rank = 3;
-  const std::int64_t inner = w.lens[swapped ? 0 : 1], outer = w.lens[swapped ? 1 : 0];
-  const std::int64_t taps = w.count() / inner / outer, bytes = size_in_bytes(w.type);
-  map.sizes = {inner, taps, outer};
-  map.strides = {0, inner * bytes, inner * taps * bytes};
-  map.box = {hopper_depth(w.type), 1, rows};
+  map.element = element_of(p.w.type, true);
+  map.rank = 4;
+  std::int64_t inner = group_channels(p), outer = group_outputs(p);
+  if (hopper_swaps_weights(p)) std::swap(inner, outer);
+  const std::int64_t taps = hopper_taps(p), bytes = size_in_bytes(p.w.type);
+  map.sizes = {inner, taps, outer, p.groups()};
+  map.strides = {0, inner * bytes, inner * taps * bytes, inner * taps * outer * bytes};
+  map.box = {hopper_depth(p.w.type), 1, rows, 1};
   return map;
 }
 
@@ -232,14 +237,29 @@ Verdict check_types(const Problem& p) {
 
 }  // namespace
 
+namespace {
+
+constexpr int kLeastColumns = 64;  // of kProductTiles
+
+/// Forward and backward data: whether a tile of so many columns loads and stores channels of one group only.
+bool has_whole_groups(const Problem& p, int columns) {
+  std::int64_t outputs = group_outputs(p), reduced = group_channels(p);
+  if (p.direction == Direction::kBackwardData) std::swap(outputs, reduced);
+  return p.groups() == 1 || (outputs % columns == 0 && reduced % hopper_depth(p.w.type) == 0);
+}
+
+bool takes_halo(const Problem& p) { return hopper_taps(p) > 1 && hopper_halo(p).columns > 0; }
+
+}  // namespace
+
 Verdict hopper_serves(const Problem& p) {
   if (const Verdict v = check_types(p); !v) return v;
-  POLYMIO_REQUIRE(p.groups() == 1, "groups");
   // A tensor's rows are multiples of 16 bytes, and so are those of weights, of either channels.
   const auto is_whole = [](std::int64_t channels, DataType t) { return channels % (16 / size_in_bytes(t)) == 0; };
-  POLYMIO_REQUIRE(is_whole(p.c(), p.x.type) && is_whole(p.k(), p.y.type) &&
-                      is_whole(p.direction == Direction::kBackwardData ? p.k() : p.c(), p.w.type),
-                  "channels that are no multiple of 16 bytes");
+  POLYMIO_REQUIRE(
+      is_whole(group_channels(p), p.x.type) && is_whole(group_outputs(p), p.y.type) &&
+          is_whole(p.direction == Direction::kBackwardData ? group_outputs(p) : group_channels(p), p.w.type),
+      "channels that are no multiple of 16 bytes");
   POLYMIO_REQUIRE(p.spatial() <= 3 && p.w.is_channels_last(), "weights whose channels are not innermost");
   const bool planes = hopper_writes_planes(p);
   for (const TensorDesc* t : {&p.x, &p.y}) {
@@ -260,6 +280,9 @@ Verdict hopper_serves(const Problem& p) {
   for (const PhaseAxes& phase : phases_of(p))
     for (int i = 0; i < p.spatial(); ++i)
       if (const Verdict v = check_axis(phase[static_cast<std::size_t>(i)], p.spatial()); !v) return v;
+  POLYMIO_REQUIRE(p.groups() == 1 || p.direction == Direction::kBackwardWeights || has_whole_groups(p, kLeastColumns) ||
+                      takes_halo(p),
+                  "groups that are no multiple of 64 channels, which need tiles with halo");
   return {};
 }
 
@@ -304,9 +327,10 @@ HopperProduct hopper_product(const DeviceInfo& d, const Problem& p, const TunePo
   plan.split = point[kSplit];
   auto& s = plan.shape;
   s.images = narrow(p.n());
-  s.reduced = narrow(src.lens[1]);
+  s.reduced = narrow(src.lens[1] / p.groups());
   s.outputs = narrow(dst.lens[1]);
-  s.column_tiles = narrow(ceil_div(dst.lens[1], plan.tile.columns));
+  s.group_tiles = narrow(ceil_div(dst.lens[1] / p.groups(), plan.tile.columns));
+  s.column_tiles = s.group_tiles * narrow(p.groups());
   s.taps_innermost = point[kOrder] == 0;
   const auto dst_strides = meaningful_strides(dst);
   s.dst_image = dst_strides[0];
@@ -316,8 +340,7 @@ HopperProduct hopper_product(const DeviceInfo& d, const Problem& p, const TunePo
   s.unit = planes && phases.size() == 1 ? plane_unit(dst) : 1;
   plan.one_phase = phases.size() == 1;
   s.phases = narrow(static_cast<std::int64_t>(phases.size()));
-  plan.weights =
-      weight_map(p.w, hopper_transposes_weights(p) ? kHopperDepth : plan.tile.columns, hopper_swaps_weights(p));
+  plan.weights = weight_map(p, hopper_transposes_weights(p) ? kHopperDepth : plan.tile.columns);
   for (int i = 0; i < spatial; ++i) {
     const Axis a = axis(p, i);
     s.dst_step[i] = data ? a.x_step * a.stride : a.y_step;
@@ -427,8 +450,9 @@ TensorMapSpec box_map(const TensorDesc& t, std::int64_t width, std::int64_t heig
   return map;
 }
 
-/// The same with all three spatial dimensions.
-TensorMapSpec slice_map(const TensorDesc& t, std::int64_t width, std::int64_t height, bool operand = true) {
+/// The same with all three spatial dimensions, or with groups of channels instead of the last.
+TensorMapSpec slice_map(const TensorDesc& t, std::int64_t groups, std::int64_t width, std::int64_t height,
+                        bool operand = true) {
   TensorMapSpec map = box_map(t, width, height, operand);
   const auto images = static_cast<std::size_t>(t.rank - 1), last = std::size_t{4};
   map.rank = 5;
@@ -437,6 +461,11 @@ TensorMapSpec slice_map(const TensorDesc& t, std::int64_t width, std::int64_t he
   for (std::size_t i = images; i < last; ++i) {
     map.sizes[i] = 1;
     map.strides[i] = map.strides[last];
+  }
+  if (groups > 1) {
+    map.sizes[0] /= groups;
+    map.sizes[3] = groups;
+    map.strides[3] = map.sizes[0] * size_in_bytes(t.type);
   }
   map.box = {hopper_depth(t.type), narrow(width), narrow(height), 1, 1};
   return map;
@@ -452,6 +481,8 @@ std::int64_t row_bytes(std::int64_t rows) { return round_up(rows * 128, 1024); }
 HopperHalo hopper_halo(const Problem& p) {
   HopperHalo plan;
   if (!has_unit_strides(p) || size_of(p.w.type) == 1 || p.output().type != p.w.type) return plan;
+  const std::int64_t groups = p.groups();
+  if (groups > 1 && p.spatial() > 2) return plan;
   const bool data = p.direction == Direction::kBackwardData;
   const TensorDesc &src = data ? p.y : p.x, &dst = data ? p.x : p.y;
   const bool planes = hopper_writes_planes(p);
@@ -462,7 +493,8 @@ HopperHalo hopper_halo(const Problem& p) {
   const std::int64_t reach_w = reach(phase[0]), reach_h = reach(phase[1]), slice_taps = phase[0].taps * phase[1].taps;
   const int depth = hopper_depth(src.type);
   const std::int64_t halos = HopperHalo::halos(size_of(src.type)), stages = HopperHalo::stages(size_of(src.type));
-  const bool is_resident = dst.lens[1] <= 64 && slice_taps * phase[2].taps * hopper_steps(src.lens[1], depth) <= stages;
+  const std::int64_t reduced = src.lens[1] / groups, outputs = dst.lens[1] / groups;
+  const bool is_resident = slice_taps * phase[2].taps * hopper_steps(reduced, depth) <= stages;
   const auto bytes_of = [&](std::int64_t halo_w, std::int64_t columns) {
     return row_bytes(reach_h * halo_w + reach_w + columns);
   };
@@ -486,12 +518,14 @@ HopperHalo hopper_halo(const Problem& p) {
   s.halo_w = narrow(halo.halo_w);
   s.halo_bytes = narrow(bytes_of(halo.halo_w, halo.columns));
   s.box_bytes = narrow((halo.height + reach_h) * halo.halo_w * 128);
-  s.reduced = narrow(src.lens[1]);
-  s.outputs = narrow(dst.lens[1]);
-  s.output_tiles = narrow(hopper_steps(dst.lens[1]));
+  s.reduced = narrow(reduced);
+  s.outputs = narrow(outputs);
+  s.groups = narrow(groups);
+  s.output_tiles = narrow(hopper_steps(outputs));
   s.tiles_w = narrow(ceil_div(phase[0].size, halo.width));
   s.tiles_h = narrow(ceil_div(phase[1].size, halo.height));
-  const std::int64_t tiles = p.n() * phase[2].size * s.tiles_w * s.tiles_h * s.output_tiles;
+  const std::int64_t slices = groups > 1 ? groups : phase[2].size;
+  const std::int64_t tiles = p.n() * slices * s.tiles_w * s.tiles_h * s.output_tiles;
   if (tiles > kMaxIndex) return {};
   s.tiles = narrow(tiles);
   for (std::size_t i = 0; i < 3; ++i) {
@@ -501,13 +535,14 @@ HopperHalo hopper_halo(const Problem& p) {
     s.offset_step[i] = narrow(phase[i].offset_step);
     s.size[i] = narrow(phase[i].size);
   }
+  s.size[2] = narrow(slices);
   s.dst_image = dst_strides[0];
   s.dst_channel = dst_strides[1];
   s.dst_row = p.spatial() > 1 ? dst_strides[last - 1] : 0;
-  s.dst_slice = p.spatial() > 2 ? dst_strides[last - 2] : 0;
+  s.dst_slice = groups > 1 ? outputs * dst_strides[1] : p.spatial() > 2 ? dst_strides[last - 2] : 0;
   s.resident = is_resident;
-  plan.weights = weight_map(p.w, 64, hopper_swaps_weights(p));
-  plan.src = slice_map(src, halo.halo_w, halo.height + reach_h);
+  plan.weights = weight_map(p, 64);
+  plan.src = slice_map(src, groups, halo.halo_w, halo.height + reach_h);
   if ((s.reduced - 1) % depth < depth / 2) {
     constexpr int kHalfSwizzle = 64;
     const bool transposed = hopper_transposes_weights(p);
@@ -518,7 +553,20 @@ HopperHalo hopper_halo(const Problem& p) {
     plan.half_src.box[0] = depth / 2;
     plan.half_src.swizzle = kHalfSwizzle;
   }
-  if (!planes) plan.dst = slice_map(dst, halo.width, halo.height, false);
+  if (!planes) plan.dst = slice_map(dst, groups, halo.width, halo.height, false);
+  return plan;
+}
+
+HopperHalo hopper_halo(const DeviceInfo& d, const Problem& p) {
+  HopperHalo plan = hopper_halo(p);
+  auto& s = plan.shape;
+  plan.blocks = std::min(s.tiles, d.units);
+  // Tiles with the same weights are that many apart; a block takes every so many-th one as there are blocks.
+  const int distance = s.output_tiles * s.groups;
+  constexpr double kLeastShare = 0.8;  // of the units, for weights that stay
+  const int blocks = plan.blocks / distance * distance;
+  s.resident = s.resident && blocks >= kLeastShare * plan.blocks;
+  if (s.resident) plan.blocks = blocks;
   return plan;
 }
 
@@ -544,8 +592,9 @@ HopperHaloWeights hopper_halo_weights(const DeviceInfo& d, const Problem& p) {
   plan.pixels = narrow(halo.columns);
   if (plan.pixels == 0) return plan;
   auto& s = plan.shape;
-  s.channels = narrow(p.c());
-  s.outputs = narrow(p.k());
+  s.groups = narrow(p.groups());
+  s.channels = narrow(group_channels(p));
+  s.outputs = narrow(group_outputs(p));
   s.tile_w = narrow(halo.width);
   s.tile_h = narrow(halo.height);
   s.halo_w = narrow(halo.halo_w);
@@ -555,7 +604,7 @@ HopperHaloWeights hopper_halo_weights(const DeviceInfo& d, const Problem& p) {
   s.tiles_h = narrow(ceil_div(phase[1].size, halo.height));
   s.tiles = narrow(p.n()) * s.tiles_w * s.tiles_h;
   constexpr std::int64_t kLeastTiles = 2;  // of a part
-  const std::int64_t pairs = hopper_steps(p.c()) * hopper_steps(p.k());
+  const std::int64_t pairs = p.groups() * hopper_steps(s.channels) * hopper_steps(s.outputs);
   s.parts = narrow(std::clamp<std::int64_t>(
       std::min({d.units / pairs, s.tiles / kLeastTiles, kMaxSumBytes / (p.w.count() * 4)}), 1, kMaxIndex));
   s.works = narrow(pairs * s.parts);
@@ -603,8 +652,9 @@ HopperWeights hopper_weights(const DeviceInfo& d, const Problem& p, const TunePo
   plan.tile = kWeightTiles[point[kTile]];
   auto& s = plan.shape;
   s.images = narrow(p.n());
-  s.channels = narrow(p.c());
-  s.outputs = narrow(p.k());
+  s.channel_groups = narrow(p.groups());
+  s.channels = narrow(group_channels(p));
+  s.outputs = narrow(group_outputs(p));
   std::int64_t pixels = p.n(), taps = 1;
   PhaseAxes phase{};
   for (int i = 0; i < 3; ++i) {
@@ -620,11 +670,11 @@ HopperWeights hopper_weights(const DeviceInfo& d, const Problem& p, const TunePo
     pixels *= a.size;
     taps *= a.taps;
   }
-  s.row_tiles = narrow(ceil_div(p.k(), plan.tile.rows()));
-  s.column_tiles = narrow(ceil_div(taps * hopper_steps(p.c()), plan.tile.columns / 64));
+  s.row_tiles = narrow(ceil_div(s.outputs, plan.tile.rows()));
+  s.column_tiles = narrow(ceil_div(taps * hopper_steps(s.channels), plan.tile.columns / 64));
   const int depth = hopper_depth(p.x.type);
   s.steps = narrow(ceil_div(pixels, std::int64_t{depth}));
-  const std::int64_t tiles = std::int64_t{s.row_tiles} * s.column_tiles,
+  const std::int64_t tiles = p.groups() * s.row_tiles * s.column_tiles,
                      tile_sums = std::int64_t{plan.tile.rows()} * plan.tile.columns;
   Groups groups;
   if (point[kSplit] == 0) {
@@ -689,21 +739,25 @@ bool hopper_takes(const DeviceInfo& d, const Problem& p, const TunePoint& point)
     const HopperWeights plan = hopper_weights(d, p, point);
     const auto& s = plan.shape;
     // A tile of more than twice the rows that are needed only wastes work.
-    return tile.rows() < 2 * std::max<std::int64_t>(64, p.k()) && (plan.partials + plan.sums) * 4 <= 2 * kMaxSumBytes &&
-           std::int64_t{s.row_tiles} * s.column_tiles * s.steps <= kMaxIndex;
+    return tile.rows() < 2 * std::max<std::int64_t>(64, s.outputs) &&
+           (plan.partials + plan.sums) * 4 <= 2 * kMaxSumBytes &&
+           p.groups() * s.row_tiles * s.column_tiles * s.steps <= kMaxIndex;
   }
   const int split = point[kSplit];
   if (std::find(std::begin(kSplits), std::end(kSplits), split) == std::end(kSplits)) return false;
   if (point[kOrder] != 0 && point[kOrder] != 1) return false;
   const bool data = p.direction == Direction::kBackwardData;
-  const std::int64_t outputs = data ? p.c() : p.k(), taps = p.w.count() / p.c() / p.k();
-  if (hopper_has_halo(p, point)) return split == 1 && point[kOrder] == 0 && taps > 1 && hopper_halo(p).columns > 0;
+  std::int64_t outputs = group_outputs(p), reduced = group_channels(p);
+  if (data) std::swap(outputs, reduced);
+  const std::int64_t taps = hopper_taps(p);
+  if (hopper_has_halo(p, point)) return split == 1 && point[kOrder] == 0 && takes_halo(p);
   const HopperTile& tile = tiles[static_cast<std::size_t>(point[kTile])];
   if (tile.columns >= 2 * std::max<std::int64_t>(64, outputs)) return false;
   if (exceeds_registers(tile, p) || (fills_registers(tile) && !is_plain(p))) return false;
   if (hopper_shared_bytes(p, product_tile(p, point), split, size_of(p.output().type)) > kSharedBytes) return false;
   const int depth = hopper_depth(p.w.type);
-  if (point[kOrder] == 1 && (taps == 1 || hopper_steps(data ? p.k() : p.c(), depth) == 1)) return false;
+  if (!has_whole_groups(p, tile.columns)) return false;
+  if (point[kOrder] == 1 && (taps == 1 || hopper_steps(reduced, depth) == 1)) return false;
   if (split == 1) return true;
   // Clusters are for few tiles and long sums.
   const HopperProduct plan = hopper_product(d, p, point);

@@ -19,6 +19,8 @@ inline std::int64_t hopper_steps(std::int64_t channels, int depth = kHopperDepth
   return ceil_div(channels, std::int64_t{depth});
 }
 
+inline std::int64_t hopper_taps(const Problem& p) { return p.w.count() / p.w.lens[0] / p.w.lens[1]; }
+
 /// Whether the kernels run on the device.
 Verdict hopper_runs_on(const DeviceInfo&);
 
@@ -93,11 +95,13 @@ struct HopperHalo {
   static constexpr int halos(std::size_t size) { return size == 2 ? 3 : 4; }
   static constexpr int stages(std::size_t size) { return size == 2 ? 9 : 5; }
   int columns = 0;  // of the product; 0: no tile fits
+  int blocks = 0;
   kernels::ConvHaloShape shape{};
   TensorMapSpec weights, src, dst;
   TensorMapSpec half_weights, half_src;  // of half a step, if the last channels are no more; else of rank 0
 };
-HopperHalo hopper_halo(const Problem&);
+HopperHalo hopper_halo(const Problem&);  // without what depends on the device: blocks, whether weights stay
+HopperHalo hopper_halo(const DeviceInfo&, const Problem&);
 
 /// Backward weights with unit strides and a filter of at most 3x3, or 4x1, from tiles with their halo.
 struct HopperHaloWeights {

@@ -127,6 +127,7 @@ Verdict check(const DeviceInfo& d, const Problem& p, Direction direction, std::i
   POLYMIO_REQUIRE(p.direction == direction, "serves another direction");
   if (const Verdict v = cuda::hopper_runs_on(d); !v) return v;
   POLYMIO_REQUIRE(p.all_types(DataType::kFloat) && !p.has_casts(), "not fp32");
+  POLYMIO_REQUIRE(p.groups() == 1, "groups");
   for (const TensorDesc* t : {&p.first_input(), &p.second_input()})
     POLYMIO_REQUIRE(t->is_channels_last() || t->is_channels_first(), "inputs that are not packed");
   for (const Problem& slice : slices_of(p, most_bytes).shapes) {

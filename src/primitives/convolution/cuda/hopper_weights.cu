@@ -63,7 +63,8 @@ struct ConvWeights {
     int tile, first, last;
 
     DEVICE int row(const ConvWeightsShape& s) const { return tile % s.row_tiles; }
-    DEVICE int column(const ConvWeightsShape& s) const { return tile / s.row_tiles; }
+    DEVICE int column(const ConvWeightsShape& s) const { return tile / s.row_tiles % s.column_tiles; }
+    DEVICE int group(const ConvWeightsShape& s) const { return tile / s.row_tiles / s.column_tiles; }
     /// Whether the block stores the tile, or its part of it.
     DEVICE bool ends(const ConvWeightsShape& s) const { return last == s.steps || s.has_parts; }
   };
@@ -78,7 +79,8 @@ struct ConvWeights {
   static DEVICE bool work_at(const ConvWeightsShape& s, int turn, Work& work) {
     const int group = blockIdx.x / s.group_blocks, number = blockIdx.x % s.group_blocks;
     // The last of the rounds of tiles may be without a tile for this block.
-    const int rounds = (s.row_tiles * s.column_tiles - number + s.group_blocks - 1) / s.group_blocks;
+    const int tiles = s.row_tiles * s.column_tiles * s.channel_groups;
+    const int rounds = (tiles - number + s.group_blocks - 1) / s.group_blocks;
     const int first = share(s, group), last = min(share(s, group + 1), rounds * s.steps);
     const int round = (last - 1) / s.steps - turn, start = round * s.steps;
     if (first >= last || start + s.steps <= first) return false;
@@ -116,21 +118,25 @@ struct ConvWeights {
   static DEVICE void load_steps(const Arguments& a, const Work& work, RingPosition<kStages>& at) {
     const ConvWeightsShape& s = a.shape;
     const u32 base = shared_address(shared());
-    const int row = work.row(s) * kRowSlabs * 64, column = work.column(s) * kSlabs;
+    const int row = work.row(s) * kRowSlabs * 64, first_output = work.group(s) * s.outputs + row;
     Pixel<kSpatial> out = pixel_at<kSpatial>(s, work.first * kDepth);
     const Pixel<kSpatial> advance = pixel_at<kSpatial>(s, kDepth);  // to the pixels of the next step
     Slab slabs[kSlabs];
     UNROLL
-    for (int i = 0; i < kSlabs; ++i) slabs[i] = Slab(s, column + i);
+    for (int i = 0; i < kSlabs; ++i) slabs[i] = Slab(s, work.column(s) * kSlabs + i);
     // What is beyond the last channel or slab is not loaded: its sums are not stored.
     const int row_boxes = min((s.outputs - row + kDepth - 1) / kDepth, kRowSlabs * kBoxes);
-    const int columns = min(slabs_of(s) - column, kSlabs);
-    const auto exists = [&](int slab, int box) {
-      return slab < columns && (box == 0 || slabs[slab].channel + box * kDepth < s.channels);
-    };
     int boxes = row_boxes;
+    u32 exist = 0;  // a bit for each box of x
     UNROLL
-    for (int i = 0; i < kSlabs * kBoxes; ++i) boxes += exists(i / kBoxes, i % kBoxes);
+    for (int i = 0; i < kSlabs * kBoxes; ++i) {
+      const Slab& slab = slabs[i / kBoxes];
+      const bool exists = slab.tap < taps_of(s) && slab.channel + i % kBoxes * kDepth < s.channels;
+      boxes += exists;
+      exist |= u32(exists) << i;
+    }
+    UNROLL
+    for (int i = 0; i < kSlabs; ++i) slabs[i].channel += work.group(s) * s.channels;
     NO_UNROLL
     for (int step = work.first; step < work.last; ++step) {
       Pixel<kSpatial> in;
@@ -146,11 +152,11 @@ struct ConvWeights {
         constexpr int kNowhere[kSpatial] = {};
         UNROLL
         for (int i = 0; i < kRowSlabs * kBoxes; ++i, to += kBoxBytes)
-          if (i < row_boxes) load_pixels<kSpatial>(to, a.dy[part], bar, row + i * kDepth, out, kNowhere);
+          if (i < row_boxes) load_pixels<kSpatial>(to, a.dy[part], bar, first_output + i * kDepth, out, kNowhere);
         UNROLL
         for (int i = 0; i < kSlabs * kBoxes; ++i, to += kBoxBytes) {
           const Slab& slab = slabs[i / kBoxes];
-          if (exists(i / kBoxes, i % kBoxes))
+          if (exist >> i & 1)
             load_pixels<kSpatial>(to, a.x[part], bar, slab.channel + i % kBoxes * kDepth, in, slab.offset);
         }
         at.advance();
@@ -324,6 +330,11 @@ struct ConvWeights {
     }
   }
 
+  /// Where the block's part of the sums begins.
+  static DEVICE int part_at(const ConvWeightsShape& s, int pitch) {
+    return int(blockIdx.x / s.group_blocks) * s.channel_groups * s.outputs * pitch;
+  }
+
   static DEVICE void store_tile(const Arguments& a, const Work& work, int consumer, const Sums& d) {
     if constexpr (kByWarps)
       store_by_warps(a, work, consumer, d);
@@ -336,7 +347,8 @@ struct ConvWeights {
     const int pitch = taps_of(s) * s.channels;
     const int row = (work.row(s) * kRowSlabs + (kAlternate ? 0 : consumer * kRowBlocks)) * 64 +
                     Tile::first_row_box() * kDepth + threadIdx.x % 32 / 4 * 2;
-    float* const to = s.has_parts ? a.partials + int(blockIdx.x / s.group_blocks) * s.outputs * pitch : a.dw;
+    const int group = work.group(s) * s.outputs * pitch;
+    float* const to = group + (s.has_parts ? a.partials + part_at(s, pitch) : a.dw);
     const float alpha = s.has_parts ? 1 : s.alpha, beta = s.has_parts ? 0 : s.beta;
     UNROLL
     for (int j = 0; j < Tile::kColumns; ++j) {
@@ -358,12 +370,13 @@ struct ConvWeights {
     const ConvWeightsShape& s = a.shape;
     const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
     const int pitch = taps_of(s) * s.channels, slabs = slabs_of(s);  // pitch of rows
+    const int group = work.group(s) * s.outputs * pitch;
     const int row = (work.row(s) * kRowSlabs + (kAlternate ? 0 : consumer * kRowBlocks)) * 64 + 16 * warp + lane / 4;
     UNROLL
     for (int j = 0; j < kSlabs; ++j) {
       if (work.column(s) * kSlabs + j >= slabs) continue;
       const Slab slab(s, work.column(s) * kSlabs + j);
-      const int first = row * pitch + slab.tap * s.channels + slab.channel, left = s.channels - slab.channel;
+      const int first = group + row * pitch + slab.tap * s.channels + slab.channel, left = s.channels - slab.channel;
       UNROLL
       for (int b = 0; b < kRowBlocks; ++b) {
         UNROLL
@@ -372,7 +385,7 @@ struct ConvWeights {
           if (row + next >= s.outputs) continue;
           const float* const from = &d[b][32 * j + 2 * h];
           if (s.has_parts)
-            store_partials(a.partials + (int(blockIdx.x / s.group_blocks) * s.outputs * pitch + at), left, from);
+            store_partials(a.partials + (part_at(s, pitch) + at), left, from);
           else
             store_elements<Element>(a.dw + at, left, from, s.alpha, s.beta);
         }

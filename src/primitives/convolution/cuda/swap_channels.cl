@@ -1,5 +1,5 @@
-// Copies weights (K, taps, C) to (C, taps, K): tiles through local memory. Option: BYTES of an element, 4 or 1, whose K
-// and C are then multiples of 4. A unit has 4 bytes.
+// Copies weights (groups, K, taps, C) to (groups, C, taps, K): tiles through local memory. Option: BYTES of an element,
+// 4 or 1, whose K and C are then multiples of 4. A unit has 4 bytes.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/portable.h"
 
@@ -15,13 +15,15 @@ KERNEL THREADS_PER_BLOCK(THREADS) swap_channels(GLOBAL const u32* RESTRICT weigh
                                                 const int outputs, const int taps, const int channels) {
   SHARED u32 tile[TILE * PITCH];
   const int across = CEIL_DIV(channels, TILE), row = BLOCK(0) / across, tap = row % taps;
-  const int c0 = (BLOCK(0) - row * across) * TILE, k0 = row / taps * TILE;
+  const int down = CEIL_DIV(outputs, TILE), group = row / taps / down;
+  const int c0 = (BLOCK(0) - row * across) * TILE, k0 = (row / taps - group * down) * TILE;
+  const i64 first_unit = (i64)group * outputs * taps * channels / UNIT;
   const int lane = THREAD(0) % LANES, first = THREAD(0) / LANES;
   u32 units[STEPS];  // loads that are under way before the first is stored
   UNROLL
   for (int i = 0; i < STEPS; ++i) {
     const int k = k0 + first + i * ROWS, inside = k < outputs && c0 + lane * UNIT < channels;
-    units[i] = inside ? weights[((i64)k * taps + tap) * (channels / UNIT) + c0 / UNIT + lane] : 0;
+    units[i] = inside ? weights[first_unit + ((i64)k * taps + tap) * (channels / UNIT) + c0 / UNIT + lane] : 0;
   }
   UNROLL
   for (int i = 0; i < STEPS; ++i) tile[(first + i * ROWS) * PITCH + lane] = units[i];
@@ -37,6 +39,6 @@ KERNEL THREADS_PER_BLOCK(THREADS) swap_channels(GLOBAL const u32* RESTRICT weigh
       unit |= UNIT == 1 ? from : (from & 0xffu) << (k * 8);
     }
     if (c0 + c < channels && k0 + lane * UNIT < outputs)
-      swapped[((i64)(c0 + c) * taps + tap) * (outputs / UNIT) + k0 / UNIT + lane] = unit;
+      swapped[first_unit + ((i64)(c0 + c) * taps + tap) * (outputs / UNIT) + k0 / UNIT + lane] = unit;
   }
 }
