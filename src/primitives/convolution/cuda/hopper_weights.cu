@@ -125,15 +125,15 @@ struct ConvWeights {
     UNROLL
     for (int i = 0; i < kSlabs; ++i) slabs[i] = Slab(s, work.column(s) * kSlabs + i);
     // What is beyond the last channel or slab is not loaded: its sums are not stored.
-    const int row_boxes = min((s.outputs - row + kDepth - 1) / kDepth, kRowSlabs * kBoxes);
-    int boxes = row_boxes;
-    u32 exist = 0;  // a bit for each box of x
+    constexpr int kRowBoxes = kRowSlabs * kBoxes;
+    int boxes = min((s.outputs - row + kDepth - 1) / kDepth, kRowBoxes);
+    u32 exist = (1u << boxes) - 1;  // a bit for each box of dy, then of x
     UNROLL
     for (int i = 0; i < kSlabs * kBoxes; ++i) {
       const Slab& slab = slabs[i / kBoxes];
       const bool exists = slab.tap < taps_of(s) && slab.channel + i % kBoxes * kDepth < s.channels;
       boxes += exists;
-      exist |= u32(exists) << i;
+      exist |= u32(exists) << (kRowBoxes + i);
     }
     UNROLL
     for (int i = 0; i < kSlabs; ++i) slabs[i].channel += work.group(s) * s.channels;
@@ -151,12 +151,12 @@ struct ConvWeights {
         u32 to = base + at.slot * kStageBytes;
         constexpr int kNowhere[kSpatial] = {};
         UNROLL
-        for (int i = 0; i < kRowSlabs * kBoxes; ++i, to += kBoxBytes)
-          if (i < row_boxes) load_pixels<kSpatial>(to, a.dy[part], bar, first_output + i * kDepth, out, kNowhere);
+        for (int i = 0; i < kRowBoxes; ++i, to += kBoxBytes)
+          if (exist >> i & 1) load_pixels<kSpatial>(to, a.dy[part], bar, first_output + i * kDepth, out, kNowhere);
         UNROLL
         for (int i = 0; i < kSlabs * kBoxes; ++i, to += kBoxBytes) {
           const Slab& slab = slabs[i / kBoxes];
-          if (exist >> i & 1)
+          if (exist >> (kRowBoxes + i) & 1)
             load_pixels<kSpatial>(to, a.x[part], bar, slab.channel + i % kBoxes * kDepth, in, slab.offset);
         }
         at.advance();
