@@ -149,8 +149,14 @@ void DepthwiseWindows::set_shape(const Problem& p) {
   const std::int64_t runs = (dst[2] + t.dilation[2]) * dst[1] * z.n;
   if (slides && last_ && runs <= kMaxRuns)
     kind_ = Kind::kChannels;
-  else if (slides && (s.src_w == 1 || s.src_col == 1) && (s.dst_w == 1 || s.dst_col == 1))
+  else if (slides && (s.src_w == 1 || s.src_col == 1) && (s.dst_w == 1 || s.dst_col == 1) && !has_tiny_planes())
     kind_ = Kind::kPlanes;
+}
+
+/// Whether the lines of local memory that a plane takes would be nearly empty, as for a step of a causal convolution.
+bool DepthwiseWindows::has_tiny_planes() const {
+  constexpr std::int64_t kFewResults = 4, kFewTaps = 64;
+  return !weights() && std::int64_t{shape_.dst_h} * shape_.dst_w <= kFewResults && taps() <= kFewTaps;
 }
 
 void DepthwiseWindows::plan_planes(const DeviceInfo& d, int variant) {

@@ -1,6 +1,7 @@
 // The kernels of ConvGpuDepthwise for filters of any size: windows of a row in registers for stride 1, with columns
 // (depthwise_window_planes) or channels (depthwise_window_channels) innermost; tap by tap for all others
-// (depthwise_taps). One and two spatial dimensions, any strides, bias and activation in the same pass.
+// (depthwise_taps), and where planes have a few results only. One and two spatial dimensions, any strides, bias and
+// activation in the same pass.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "core/kernel_builder.h"
@@ -28,6 +29,7 @@ class DepthwiseWindows {
   bool weights() const { return direction_ == Direction::kBackwardWeights; }
   std::int64_t taps() const { return std::int64_t{shape_.filter_h} * filter_w_; }
   void set_shape(const Problem&);
+  bool has_tiny_planes() const;
   void plan_planes(const DeviceInfo&, int variant);
   void plan_planes_data(const DeviceInfo&, int variant);
   void plan_planes_weights(int variant);
