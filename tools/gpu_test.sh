@@ -37,13 +37,34 @@ start() {  # name, limit in seconds, command...
   (begin=$SECONDS; timeout "$limit" "$@" >"$work/$name" 2>&1; echo $? $((SECONDS - begin)) >"$work/$name.status") &
 }
 
+# Divides the lines of a file of convolutions among pieces, in a folder as the program expects it: a process compiles one
+# program after another.
+divide() {  # file, pieces, folder
+  local folder piece name
+  for folder in "$POLYMIO_TEST_CASES"/*; do mkdir -p "$3/${folder##*/}"; done
+  for ((piece = 0; piece < $2; ++piece)); do
+    name=$3/convolution/$(basename "$1" .txt)_$piece.txt
+    grep -v '^#' "$1" | awk -v piece=$piece -v pieces="$2" 'NR % pieces == piece' >"$name"
+    echo "$name"
+  done
+}
+
 start_all_on() {  # device
-  local file title job every i=0
+  local file part title job every cases pieces i=0
   export POLYMIO_TEST_DEVICE=$1
   for file in "$POLYMIO_TEST_CASES"/*/*.txt; do
     title=$(basename "$(dirname "$file")")_$(basename "$file" .txt)
+    cases=$POLYMIO_TEST_CASES pieces=$file
+    case $title in convolution_dtypes | convolution_gpu_hopper_bytes)
+      cases=$work/pieces
+      pieces=$(divide "$file" 4 "$cases")
+      ;;
+    esac
     case $title in reduce_shapes | norm_shapes) every=4 ;; *) every=1 ;; esac  # they compile hundreds of programs
-    POLYMIO_TEST_EVERY=$every start "cases.$1.$title" 540 "$build/bin/solver_tests" --gtest_filter="*/$title"
+    for part in $pieces; do
+      title=$(basename "$(dirname "$part")")_$(basename "$part" .txt)
+      POLYMIO_TEST_CASES=$cases POLYMIO_TEST_EVERY=$every start "cases.$1.$title" 540 "$build/bin/solver_tests" --gtest_filter="*/$title"
+    done
   done
   local host="*Errors*:PoolingApi.AnyAddress:Fusion.ExecutionsUseTheMemoryOfTheCompilation"  # what needs no GPU
   for job in "capi_tests TensorOps.*" "capi_tests ActivationApi.*-$host" \
@@ -55,15 +76,14 @@ start_all_on() {  # device
 }
 
 start_tune_points() {  # every one of the kernels whose tiles are templates, a process per few lines: each compiles
-  local file piece pieces=6 to=$work/points/convolution i=0
-  mkdir -p "$to"
-  for file in "$POLYMIO_TEST_CASES"/*; do mkdir -p "$work/points/${file##*/}"; done  # as the program expects
+  local file part pieces i=0
   for file in hopper hopper_bytes hopper_groups hopper_packed hopper_split long_filters; do
-    for ((piece = 0; piece < pieces; ++piece)); do
-      grep -v '^#' "$POLYMIO_TEST_CASES/convolution/gpu_$file.txt" |
-        awk -v piece=$piece -v pieces=$pieces 'NR % pieces == piece' >"$to/gpu_${file}_$piece.txt"
+    pieces=6
+    [ $file = hopper_bytes ] && pieces=12
+    for part in $(divide "$POLYMIO_TEST_CASES/convolution/gpu_$file.txt" $pieces "$work/points"); do
       POLYMIO_TEST_CASES=$work/points POLYMIO_TEST_POINTS=all POLYMIO_TEST_ONLY=ConvHopper,ConvCudaLongFilters \
-        POLYMIO_TEST_DEVICE=cuda:0 start points.$((i++)) 540 "$build/bin/solver_tests" --gtest_filter="*/convolution_gpu_${file}_$piece"
+        POLYMIO_TEST_DEVICE=cuda:0 start points.$((i++)) 540 "$build/bin/solver_tests" \
+        --gtest_filter="*/convolution_$(basename "$part" .txt)"
     done
   done
 }
