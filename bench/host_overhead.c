@@ -1,5 +1,6 @@
 /* Host time of a warm call: the convolution of a pixel, in immediate mode and by algorithm, for every solver; of one
- * channel in fp32, on GPUs of eight channels in fp16, which the kernels with tensor maps serve, too.
+ * channel in fp32, on GPUs of eight channels in fp16, channels first and last, which the kernels with tensor maps
+ * serve, too.
  * --check: exit status 1 when a call takes more than 300 ns. The result is the median of the best quarter of many
  * short batches: other work on the machine disturbs some batches, a slow call slows all of them.
  * --device NAME: on this device, without waiting for its work; for CUDA also the launch of an empty kernel.
@@ -39,6 +40,7 @@ typedef struct {
   size_t bytes;
   int calls; /* of a batch */
   int halves;
+  const char* layout;
 } Case;
 
 static miopenStatus_t immediate(Case* c) {
@@ -125,9 +127,9 @@ static int measure_solution(Case* c) {
   CHECK(miopenConvolutionForwardGetSolutionWorkspaceSize(c->handle, c->weights, c->t, c->conv, c->t, id, &c->bytes));
   CHECK(polymioMalloc(c->handle, &c->workspace, c->bytes));
   c->y = to_device(c, kZero, kChannels);
-  snprintf(name, sizeof name, "solution %llu: immediate", id);
+  snprintf(name, sizeof name, "%s, solution %llu: immediate", c->layout, id);
   good &= measure(name, immediate, c) <= kLimitNs;
-  snprintf(name, sizeof name, "solution %llu: by algorithm", id);
+  snprintf(name, sizeof name, "%s, solution %llu: by algorithm", c->layout, id);
   good &= measure(name, by_algorithm, c) <= kLimitNs;
   CHECK(polymioCopy(c->handle, y, c->y, size, polymioCopyDeviceToHost));
   if (memcmp(y, c->halves ? (const void*)&kHalves[kResult] : &kFloats[kResult], size) != 0) {
@@ -136,6 +138,25 @@ static int measure_solution(Case* c) {
   }
   CHECK(polymioFree(c->handle, c->y));
   CHECK(polymioFree(c->handle, c->workspace));
+  return good;
+}
+
+/* Every solution for tensors of this layout; 1 if all calls are short. */
+static int measure_layout(Case* c, miopenTensorLayout_t layout, const char* name) {
+  const int channels = c->halves ? kChannels : 1, lens[] = {1, channels, 1, 1}, filter[] = {channels, channels, 1, 1};
+  const miopenDataType_t type = c->halves ? miopenHalf : miopenFloat;
+  miopenConvSolution_t solutions[10];
+  size_t count = 0;
+  int good = 1;
+  c->layout = name;
+  CHECK(miopenSetNdTensorDescriptorWithLayout(c->t, type, layout, lens, 4));
+  CHECK(miopenSetNdTensorDescriptorWithLayout(c->weights, type, layout, filter, 4));
+  CHECK(miopenConvolutionForwardGetSolution(c->handle, c->weights, c->t, c->conv, c->t, 10, &count, solutions));
+  for (size_t s = 0; s < count; ++s) {
+    c->solution = solutions[s];
+    CHECK(miopenConvolutionForwardCompileSolution(c->handle, c->weights, c->t, c->conv, c->t, c->solution.solution_id));
+    good &= measure_solution(c);
+  }
   return good;
 }
 
@@ -148,10 +169,6 @@ int main(int argc, char** argv) {
   }
   const int cpu = strcmp(device, "cpu") == 0;
   Case c = {.calls = cpu ? kCpuCalls : kDeviceCalls, .halves = !cpu};
-  const miopenDataType_t type = cpu ? miopenFloat : miopenHalf;
-  const int channels = cpu ? 1 : kChannels;
-  miopenConvSolution_t solutions[10];
-  size_t count = 0;
   int good = 1;
   if (polymioCreateOnDevice(&c.handle, device) != miopenStatusSuccess) {
     fprintf(stderr, "%s\n", polymioGetLastError());
@@ -159,17 +176,11 @@ int main(int argc, char** argv) {
   }
   CHECK(miopenCreateTensorDescriptor(&c.t));
   CHECK(miopenCreateTensorDescriptor(&c.weights));
-  CHECK(miopenSet4dTensorDescriptor(c.t, type, 1, channels, 1, 1));
-  CHECK(miopenSet4dTensorDescriptor(c.weights, type, channels, channels, 1, 1));
   CHECK(miopenCreateConvolutionDescriptor(&c.conv));
-  CHECK(miopenConvolutionForwardGetSolution(c.handle, c.weights, c.t, c.conv, c.t, 10, &count, solutions));
   c.x = to_device(&c, kX, kChannels);
   c.w = to_device(&c, kW, kChannels * kChannels);
-  for (size_t s = 0; s < count; ++s) {
-    c.solution = solutions[s];
-    CHECK(miopenConvolutionForwardCompileSolution(c.handle, c.weights, c.t, c.conv, c.t, c.solution.solution_id));
-    good &= measure_solution(&c);
-  }
+  good &= measure_layout(&c, miopenTensorNCHW, "NCHW");
+  if (!cpu) good &= measure_layout(&c, miopenTensorNHWC, "NHWC");
   if (strncmp(device, "cuda", 4) == 0) measure_launch(&c);
   CHECK(polymioFree(c.handle, c.x));
   CHECK(polymioFree(c.handle, c.w));
