@@ -44,11 +44,18 @@ TEST(HopperServes, WhatMapsCanDescribe) {
     expect(served(d, usual, {.type = DataType::kFloat}), "");
     expect(served(d, with([](Shape& s) { s.w[0] = 70; }), {.type = DataType::kFloat}),
            "channels that are no multiple of 16 bytes");
-    expect(served(d, with([](Shape& s) {
-                    s.w = {72, 32, 3, 3};
-                    s.groups = 2;
-                  })),
-           "groups");
+    const auto grouped = [&](std::int64_t outputs, std::int64_t stride) {
+      return served(d, with([&](Shape& s) {
+                      s.w = {outputs, 32, 3, 3};
+                      s.groups = 2;
+                      s.stride = {stride, 1};
+                    }));
+    };
+    expect(grouped(72, 1), "channels that are no multiple of 16 bytes");
+    expect(grouped(64, 1), "");
+    expect(grouped(64, 2), d == Direction::kBackwardWeights
+                               ? ""
+                               : "groups that are no multiple of 64 channels, which need tiles with halo");
     expect(served(d, with([](Shape& s) { s.w[0] = 70; })), "channels that are no multiple of 16 bytes");
     expect(served(d, with([](Shape& s) { s.x[1] = s.w[1] = 60; })), "channels that are no multiple of 16 bytes");
     if (d == Direction::kBackwardData) continue;  // writes planes

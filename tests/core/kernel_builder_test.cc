@@ -17,8 +17,8 @@ namespace {
 
 // Per device: limit of the programs that a first start compiles. The general matrix product and the depthwise windows,
 // which replace the reference kernel, the tensor core tiles, which are compiled for each layout, and the copies for
-// sm90's kernels, of 16 bits, 8-bit floats and parts of fp32, are among them.
-constexpr std::size_t kMostBasePrograms = 170;
+// sm90's kernels, of 16 bits, 8-bit floats, parts of fp32 and merged groups, are among them.
+constexpr std::size_t kMostBasePrograms = 190;
 constexpr const char* kReference = "primitives/convolution/gpu/reference.cl";
 
 KernelSpec reference(const std::string& type, const std::string& extra = "-DFP64") {
