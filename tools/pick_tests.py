@@ -47,7 +47,7 @@ def run(build, name, tests):
     failed = False
     environment = {**os.environ, "MIOPEN_USER_DB_PATH": os.path.join(os.path.abspath(build), "test_db", "picked")}
     for program in gtest_matches(build, name):
-        command = [os.path.join(build, program), f"--gtest_filter=*{name}*", "--gtest_brief=1"]
+        command = [os.path.join(build, program), f"--gtest_filter=*{name}*"]
         failed |= subprocess.run(command, env=environment).returncode != 0
     return failed
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "core/registry.h"
 #include "db/find_db.h"
 #include "primitives/activation/activation.h"
 
@@ -245,7 +246,7 @@ TEST_F(ActivationSearch, TheCheckSeesEveryKindOfError) {
       };
       check->poison(handle_.stream(), &args);
       EXPECT_EQ(outcome(), CheckResult::kWrong) << "nothing was computed";
-      const SolverBase& solver = *solvers(p.direction)[1];
+      const SolverBase& solver = *solver_by_name(backward ? "ActivCpuStridedBwd" : "ActivCpuStridedFwd");
       solver.build(handle_.stream(), p, {})(handle_.stream(), &args);
       EXPECT_EQ(outcome(), CheckResult::kRight);
       float& last = static_cast<float*>(args.result)[1 * 100 + 2 * 30 + 3 * 7 + 4];
