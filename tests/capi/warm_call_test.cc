@@ -1,4 +1,4 @@
-// Warm calls do not allocate: what they need is made by the first call of a problem.
+// Warm calls do not allocate: what they need is made by the first call of a problem, or by a compilation before it.
 // SPDX-License-Identifier: MIT
 #include <cstdlib>
 #include <new>
@@ -105,6 +105,36 @@ TEST(WarmCalls, OfRecurrentNetworksDoNotAllocate) {
   EXPECT_EQ(warm_allocations(forward), 0u);
   EXPECT_EQ(warm_allocations(backward_data), 0u);
   EXPECT_EQ(warm_allocations(backward_weights), 0u);
+}
+
+// What the first call of a solution allocates, to prepare it, it does not where the solution was compiled before and
+// has the workspace that it asks for.
+TEST(WarmCalls, OfCompiledSolutionsAreTheFirst) {
+  if (!heap_allocations()) GTEST_SKIP() << "a sanitizer's allocator";
+  const Shape shape{.x = {2, 3, 9, 11}, .w = {4, 3, 3, 3}, .pad = {1, 1}};
+  const auto first_call = [&](Direction d, std::uint64_t id, bool compiled) {
+    const Handle handle;
+    Convolution c(handle, shape);
+    std::size_t bytes = 0;
+    expect_ok(c.call.solution_workspace(d, id, &bytes));
+    c.provide_workspace(bytes);
+    if (compiled) expect_ok(c.call.compile(d, id));
+    const auto before = heap_allocations();
+    const miopenStatus_t status = c.call.immediate(d, id);
+    const auto after = heap_allocations();
+    expect_ok(status);
+    return *after - *before;
+  };
+  const Handle handle;
+  const auto all = Convolution(handle, shape).solutions(Direction::kForward);
+  ASSERT_FALSE(all.empty());
+  first_call(Direction::kForward, all[0].solution_id, true);  // what a thread allocates once
+  for (const auto d : kDirections)
+    for (const auto& solution : Convolution(handle, shape).solutions(d)) {
+      SCOPED_TRACE(solution.solution_id);
+      EXPECT_EQ(first_call(d, solution.solution_id, true), 0u);
+      EXPECT_GT(first_call(d, solution.solution_id, false), 5u);
+    }
 }
 
 }  // namespace
