@@ -81,9 +81,7 @@ struct HaloWeightsArguments {
 };
 
 /// The workspace, aligned as the kernels need.
-char* workspace_of(const Problem::Args& a) {
-  return reinterpret_cast<char*>(round_up(reinterpret_cast<std::intptr_t>(a.workspace), 16));
-}
+char* workspace_of(const Problem::Args& a) { return gpu::align_up(a.workspace, 16); }
 
 class Hopper final : public GpuSolver<Problem> {
  public:

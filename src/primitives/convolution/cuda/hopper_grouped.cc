@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cmath>
+#include <tuple>
 
 #include "base/math.h"
 #include "primitives/convolution/cuda/hopper.h"
@@ -63,6 +64,8 @@ std::int64_t merged_groups(const Problem& p) {
   return best;
 }
 
+Problem inner_problem(const Problem& p) { return merge(p, merged_groups(p)); }
+
 class HopperGrouped final : public GpuSolver<Problem> {
  public:
   HopperGrouped(const SolverInfo& info, Direction d)
@@ -83,31 +86,31 @@ class HopperGrouped final : public GpuSolver<Problem> {
     return {};
   }
 
-  ErrorClass error_class(const Problem& p) const override { return solver(p).error_class(merge(p, merged_groups(p))); }
+  ErrorClass error_class(const Problem& p) const override { return solver(p).error_class(inner_problem(p)); }
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     constexpr double kLaunchUs = 2, kRate = 0.5;  // of the memory's
-    const Problem q = merge(p, merged_groups(p));
+    const Problem q = inner_problem(p);
     return kLaunchUs + static_cast<double>(p.w.bytes() + q.w.bytes()) / (1e3 * d.bandwidth_gbs * kRate) +
            solver(p).estimate(d, q, point);
   }
 
   TuneSpace tune_space(const DeviceInfo& d, const Problem& p) const override {
-    return solver(p).tune_space(d, merge(p, merged_groups(p)));
+    return solver(p).tune_space(d, inner_problem(p));
   }
   bool is_valid(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
-    return solver(p).is_valid(d, merge(p, merged_groups(p)), point);
+    return solver(p).is_valid(d, inner_problem(p), point);
   }
   TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
-    return solver(p).default_point(d, merge(p, merged_groups(p)));
+    return solver(p).default_point(d, inner_problem(p));
   }
 
   std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
-    const Problem q = merge(p, merged_groups(p));
+    const Problem q = inner_problem(p);
     return static_cast<std::size_t>(weight_bytes(q) + kAlignment) + solver(p).workspace_size(d, q, point);
   }
 
   std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
-    const Problem q = merge(p, merged_groups(p));
+    const Problem q = inner_problem(p);
     KernelSpec spec{"primitives/convolution/cuda/merge_groups.cl", is_weights(p) ? "split_groups" : "merge_groups", {}};
     if (is_weights(p))
       spec.options = {std::string("-DIN=") + name_of(q.w.type), std::string("-DOUT=") + name_of(p.w.type)};
@@ -129,11 +132,9 @@ class HopperGrouped final : public GpuSolver<Problem> {
         narrow(merged), narrow(last ? 1 : taps),    narrow(last ? p.w.lens[1] : 1)};
     const Launch shape = launch_shape(kThreads, ceil_div(is_weights(p) ? p.w.count() : q.w.count(), kThreads));
     return [built, convolve, sizes, shape, bytes, weights = is_weights(p)](Stream& stream, const Args& a) {
-      char* const w =
-          reinterpret_cast<char*>(round_up(reinterpret_cast<std::intptr_t>(a.workspace), std::intptr_t{kAlignment}));
+      char* const w = gpu::align_up(a.workspace, kAlignment);
       const auto copy = [&](Buffer from, Buffer to, const auto&... scalars) {
-        launch(stream, *built[0], shape, from, to, sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6],
-               scalars...);
+        std::apply([&](auto... n) { launch(stream, *built[0], shape, from, to, n..., scalars...); }, sizes);
       };
       Args in = a;
       in.w = w;

@@ -108,10 +108,7 @@ class Copies {
              fmt::format("-DCHANNELS_LAST={}", s.channel == 1 ? 1 : 0)}};
   }
 
-  static char* copies(const Problem::Args& a) {
-    return reinterpret_cast<char*>(
-        round_up(reinterpret_cast<std::intptr_t>(a.workspace), std::intptr_t{HopperPacking::kAlignment}));
-  }
+  static char* copies(const Problem::Args& a) { return gpu::align_up(a.workspace, HopperPacking::kAlignment); }
   static char* copy_of(const HopperOperand& o, const Problem::Args& a) { return copies(a) + o.at; }
 
   void run(Stream& stream, const Kernels& built, const Problem::Args& a, bool outputs) const {

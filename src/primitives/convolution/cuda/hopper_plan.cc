@@ -235,10 +235,6 @@ Verdict check_types(const Problem& p) {
   return {};
 }
 
-}  // namespace
-
-namespace {
-
 constexpr int kLeastColumns = 64;  // of kProductTiles
 
 /// Forward and backward data: whether a tile of so many columns loads and stores channels of one group only.

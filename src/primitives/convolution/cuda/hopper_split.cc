@@ -99,9 +99,7 @@ void split(Stream& stream, const Kernels& built, const std::vector<Operand>& ope
 }
 
 /// The workspace: a flag, then parts.
-char* flag_of(const Problem::Args& a) {
-  return reinterpret_cast<char*>(round_up(reinterpret_cast<std::intptr_t>(a.workspace), std::intptr_t{kAlignment}));
-}
+char* flag_of(const Problem::Args& a) { return gpu::align_up(a.workspace, kAlignment); }
 
 kernels::ConvFloats floats_of(const TensorDesc& t, const void* data) {
   const auto strides = meaningful_strides(t);

@@ -100,8 +100,7 @@ class HopperWidened final : public GpuSolver<Problem> {
     const Invoker convolve =
         solver_->assemble(d, inner_problem(p), point, Kernels(built.begin() + (stores ? 3 : 2), built.end()));
     return [p, built, convolve, stores, parts = parts_of(p)](Stream& stream, const Args& a) {
-      const auto workspace = reinterpret_cast<std::intptr_t>(a.workspace);
-      char* const first = reinterpret_cast<char*>(round_up(workspace, std::intptr_t{kAlignment}));
+      char* const first = gpu::align_up(a.workspace, kAlignment);
       char *const second = first + parts.first, *const sums = second + parts.second;
       Args in = a;
       void*& first_source = p.direction == Direction::kBackwardData ? in.y : in.x;

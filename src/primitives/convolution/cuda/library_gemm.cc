@@ -117,9 +117,7 @@ class LibraryProduct {
     return sums_ ? whole_lines(static_cast<std::size_t>(sums_of_part() * weight_count()) * sizeof(float)) : 0;
   }
   /// The library's part of the workspace, its beginning.
-  static char* scratch(void* workspace) {
-    return reinterpret_cast<char*>(round_up(reinterpret_cast<std::intptr_t>(workspace), kLine));
-  }
+  static char* scratch(void* workspace) { return gpu::align_up(workspace, kLine); }
 
   /// x, w and y as the operands a, b and c of the column-major product.
   template <class T>

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/math.h"
 #include "core/kernel_builder.h"
 #include "kernels/gpu/portable/conv_args.h"
 #include "kernels/gpu/portable/conv_shapes.h"
@@ -32,6 +33,11 @@ Verdict check_planes(const DeviceInfo&, const Problem&, Direction, bool fuses = 
 Verdict check_sizes(const Problem&);
 
 inline int narrow(std::int64_t v) { return static_cast<int>(v); }
+
+/// The first address in a workspace that is a multiple of `alignment` bytes.
+inline char* align_up(void* workspace, std::int64_t alignment) {
+  return reinterpret_cast<char*>(round_up(reinterpret_cast<std::intptr_t>(workspace), alignment));
+}
 
 /// Steps along the last two dimensions.
 template <class Shape>
