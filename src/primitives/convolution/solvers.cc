@@ -14,8 +14,8 @@ using Maker = SolverMaker<Direction>;
 Maker cpu_depthwise, cpu_grouped, cpu_gemm, cpu_implicit_gemm, cpu_direct, cpu_direct_weights, cpu_winograd,
     cpu_winograd_large, cpu_winograd_weights, cpu_winograd_weights_large, cpu_reference;
 Maker gpu_depthwise, gpu_grouped, gpu_winograd, gpu_fft, cuda_hopper, cuda_hopper_packed, cuda_hopper_split,
-    cuda_hopper_widened, cuda_hopper_grouped, cuda_gemm, cuda_gemm_tf32, cuda_tensor, cuda_long_filters, gpu_gemm,
-    gpu_implicit_gemm, gpu_reference;
+    cuda_hopper_split_packed, cuda_hopper_widened, cuda_hopper_grouped, cuda_gemm, cuda_gemm_tf32, cuda_tensor,
+    cuda_long_filters, gpu_gemm, gpu_implicit_gemm, gpu_reference;
 
 namespace {
 
@@ -66,9 +66,9 @@ constexpr Registration<Direction> kRows[] = {
     row(1, "ConvCpuReferenceFwd", Algorithm::kDirect, 1, kCpu, Direction::kForward, cpu_reference, kReference),
     row(2, "ConvCpuReferenceBwd", Algorithm::kDirect, 1, kCpu, Direction::kBackwardData, cpu_reference, kReference),
     row(3, "ConvCpuReferenceWrw", Algorithm::kDirect, 1, kCpu, Direction::kBackwardWeights, cpu_reference, kReference),
-    row(107, "ConvGpuDepthwiseFwd", Algorithm::kDirect, 5, kGpus, Direction::kForward, gpu_depthwise),
-    row(108, "ConvGpuDepthwiseBwd", Algorithm::kDirect, 5, kGpus, Direction::kBackwardData, gpu_depthwise),
-    row(109, "ConvGpuDepthwiseWrw", Algorithm::kDirect, 5, kGpus, Direction::kBackwardWeights, gpu_depthwise),
+    row(107, "ConvGpuDepthwiseFwd", Algorithm::kDirect, 6, kGpus, Direction::kForward, gpu_depthwise),
+    row(108, "ConvGpuDepthwiseBwd", Algorithm::kDirect, 6, kGpus, Direction::kBackwardData, gpu_depthwise),
+    row(109, "ConvGpuDepthwiseWrw", Algorithm::kDirect, 6, kGpus, Direction::kBackwardWeights, gpu_depthwise),
     row(110, "ConvGpuGroupedFwd", Algorithm::kDirect, 3, kGpus, Direction::kForward, gpu_grouped),
     row(111, "ConvGpuGroupedBwd", Algorithm::kDirect, 3, kGpus, Direction::kBackwardData, gpu_grouped),
     row(112, "ConvGpuGroupedWrw", Algorithm::kDirect, 3, kGpus, Direction::kBackwardWeights, gpu_grouped),
@@ -78,10 +78,10 @@ constexpr Registration<Direction> kRows[] = {
         kTransforms),
     row(116, "ConvGpuFftFwd", Algorithm::kFft, 1, kGpus, Direction::kForward, gpu_fft, kTransforms),
     row(117, "ConvGpuFftBwd", Algorithm::kFft, 1, kGpus, Direction::kBackwardData, gpu_fft, kTransforms),
-    row(127, "ConvHopperFwd", Algorithm::kImplicitGemm, 1, kCuda, Direction::kForward, cuda_hopper, kAligned),
+    row(127, "ConvHopperFwd", Algorithm::kImplicitGemm, 2, kCuda, Direction::kForward, cuda_hopper, kAligned),
     row(128, "ConvHopperBwd", Algorithm::kImplicitGemm, 1, kCuda, Direction::kBackwardData, cuda_hopper, kAligned),
     row(129, "ConvHopperWrw", Algorithm::kImplicitGemm, 2, kCuda, Direction::kBackwardWeights, cuda_hopper, kAligned),
-    row(133, "ConvHopperPackedFwd", Algorithm::kImplicitGemm, 1, kCuda, Direction::kForward, cuda_hopper_packed,
+    row(133, "ConvHopperPackedFwd", Algorithm::kImplicitGemm, 2, kCuda, Direction::kForward, cuda_hopper_packed,
         kAligned),
     row(134, "ConvHopperPackedBwd", Algorithm::kImplicitGemm, 1, kCuda, Direction::kBackwardData, cuda_hopper_packed,
         kAligned),
@@ -93,6 +93,12 @@ constexpr Registration<Direction> kRows[] = {
         kAligned),
     row(138, "ConvHopperSplitWrw", Algorithm::kImplicitGemm, 1, kCuda, Direction::kBackwardWeights, cuda_hopper_split,
         kAligned),
+    row(148, "ConvHopperSplitPackedFwd", Algorithm::kImplicitGemm, 1, kCuda, Direction::kForward,
+        cuda_hopper_split_packed, kAligned),
+    row(149, "ConvHopperSplitPackedBwd", Algorithm::kImplicitGemm, 1, kCuda, Direction::kBackwardData,
+        cuda_hopper_split_packed, kAligned),
+    row(150, "ConvHopperSplitPackedWrw", Algorithm::kImplicitGemm, 1, kCuda, Direction::kBackwardWeights,
+        cuda_hopper_split_packed, kAligned),
     row(139, "ConvHopperWidenedFwd", Algorithm::kImplicitGemm, 1, kCuda, Direction::kForward, cuda_hopper_widened,
         kAligned),
     row(140, "ConvHopperWidenedBwd", Algorithm::kImplicitGemm, 1, kCuda, Direction::kBackwardData, cuda_hopper_widened,

@@ -30,7 +30,7 @@ std::int64_t span_bytes(const TensorMapSpec& s) {
 }  // namespace
 
 TensorMap encode(const Driver& driver, const TensorMapSpec& s, Address address) {
-  TensorMap map;
+  TensorMap map;  // not the caller's object: GCC 12 does not align every temporary that functions return
   std::array<std::uint64_t, 5> sizes{}, strides{};
   std::array<unsigned, 5> box{}, steps{};
   for (std::size_t d = 0; d < 5; ++d) {
@@ -58,7 +58,7 @@ TensorMap encode(const Driver& driver, const TensorMapSpec& s, Address address) 
   constexpr std::int64_t kSmall = 128 << 10;
   constexpr std::uint64_t kWrongBit = std::uint64_t{1} << 21;
   if (driver.tensor_maps.small_are_wrong && span_bytes(s) < kSmall) map.bits[1] &= ~kWrongBit;
-  return map;
+  return TensorMap{map.bits};
 }
 
 }  // namespace polymio::gpu

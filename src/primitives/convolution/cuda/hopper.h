@@ -26,6 +26,10 @@ struct HopperProductArguments {
 std::string hopper_epilogue(const Problem&);
 kernels::ConvScalars hopper_scalars(const Problem::Args&);
 
+/// What ConvHopperSplit computes with.
+constexpr const char* kSplitArithmetic =
+    "products of three bf16 parts of each operand, or of fp32 where parts cannot represent an operand";
+
 std::unique_ptr<const GpuSolver<Problem>> make_hopper(const SolverInfo&, Direction);
 
 /// `most_bytes`: of copies of a problem that is not sliced.

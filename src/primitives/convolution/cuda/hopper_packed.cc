@@ -1,11 +1,13 @@
 // ConvHopperPacked: ConvHopper on copies of tensors that it cannot address or would waste its steps on: channels first,
-// odd or few channels. The workspace holds the copies, of a slice of the problem where they are large.
+// odd or few channels. ConvHopperSplitPacked: the same for ConvHopperSplit. The workspace holds the copies, of a slice
+// of the problem where they are large.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/math.h"
+#include "core/arithmetic.h"
 #include "primitives/convolution/cuda/hopper.h"
 #include "primitives/convolution/cuda/hopper_packing.h"
 #include "primitives/convolution/cuda/hopper_plan.h"
@@ -15,6 +17,7 @@
 namespace polymio::convolution {
 namespace {
 
+using cuda::HopperInner;
 using cuda::HopperOperand;
 using cuda::HopperPacking;
 using cuda::HopperSlices;
@@ -147,18 +150,20 @@ class Copies {
   HopperPacking plan_;
 };
 
-class HopperPacked final : public GpuSolver<Problem> {
+class HopperPacked : public GpuSolver<Problem> {
  public:
-  HopperPacked(const SolverInfo& info, Direction d, std::int64_t most_bytes)
-      : GpuSolver(info), direction_(d), most_bytes_(most_bytes) {
-    for (const Direction inner : kDirections)
-      solvers_[static_cast<std::size_t>(inner)] = cuda::make_hopper(info, inner);
+  HopperPacked(const SolverInfo& info, Direction d, HopperInner inner, std::int64_t most_bytes)
+      : GpuSolver(info), direction_(d), inner_(inner), most_bytes_(most_bytes) {
+    for (const Direction of : kDirections)
+      solvers_[static_cast<std::size_t>(of)] = inner == HopperInner::kHopper
+                                                   ? cuda::make_hopper(info, of)
+                                                   : cuda::make_hopper_split(info, of, cuda::kMostCopiedBytes / 2);
   }
 
   Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
     POLYMIO_REQUIRE(p.direction == direction_, "serves another direction");
     if (const Verdict v = cuda::hopper_runs_on(d); !v) return v;
-    return cuda::hopper_packing_serves(p);
+    return cuda::hopper_packing_serves(p, inner_, most_bytes_);
   }
 
   ErrorClass error_class(const Problem& p) const override {
@@ -166,7 +171,7 @@ class HopperPacked final : public GpuSolver<Problem> {
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
-    const Slices made(p, most_bytes_);
+    const Slices made = slices(p);
     std::vector<double> us;
     for (std::size_t i = 0; i < made.shapes.size(); ++i)
       us.push_back(estimate_of_slice(d, made.shapes[i], made.packings[i], made.summed(), point));
@@ -181,16 +186,16 @@ class HopperPacked final : public GpuSolver<Problem> {
   }
 
   TuneSpace tune_space(const DeviceInfo& d, const Problem& p) const override {
-    const Problem inner = Slices(p, most_bytes_).packings[0].inner;
+    const Problem inner = slices(p).packings[0].inner;
     return solver(inner).tune_space(d, inner);
   }
   bool is_valid(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
-    return std::ranges::all_of(Slices(p, most_bytes_).packings, [&](const HopperPacking& plan) {
+    return std::ranges::all_of(slices(p).packings, [&](const HopperPacking& plan) {
       return solver(plan.inner).is_valid(d, plan.inner, point) && !sums_exceed(d, plan, point);
     });
   }
   TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
-    const HopperPacking plan = Slices(p, most_bytes_).packings[0];
+    const HopperPacking plan = slices(p).packings[0];
     const TunePoint halo = cuda::hopper_halo_point(plan.inner.direction);
     const TunePoint usual = plan.overlaps && solver(plan.inner).is_valid(d, plan.inner, halo)
                                 ? halo
@@ -204,14 +209,13 @@ class HopperPacked final : public GpuSolver<Problem> {
 
   std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     std::size_t most = 0;
-    for (const HopperPacking& plan : Slices(p, most_bytes_).packings)
-      most = std::max(most, workspace_of(d, plan, point));
+    for (const HopperPacking& plan : slices(p).packings) most = std::max(most, workspace_of(d, plan, point));
     return most;
   }
 
   std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     std::vector<KernelSpec> specs;
-    const Slices made(p, most_bytes_);
+    const Slices made = slices(p);
     for (const HopperPacking& plan : made.packings) {
       for (KernelSpec& spec : Copies(plan).kernel_specs()) specs.push_back(std::move(spec));
       for (KernelSpec& spec : solver(plan.inner).kernel_specs(d, plan.inner, point)) specs.push_back(std::move(spec));
@@ -225,7 +229,7 @@ class HopperPacked final : public GpuSolver<Problem> {
   }
 
   Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint& point, const Kernels& built) const override {
-    const Slices made(p, most_bytes_);
+    const Slices made = slices(p);
     std::vector<Part> parts;
     auto next = built.begin();
     const auto take = [&](std::size_t count) {
@@ -257,6 +261,22 @@ class HopperPacked final : public GpuSolver<Problem> {
     };
   }
 
+ protected:
+  struct Slices : HopperSlices {
+    std::vector<HopperPacking> packings;  // of the shapes
+  };
+
+  Slices slices(const Problem& p) const {
+    Slices made{cuda::hopper_slices(p, most_bytes_, inner_), {}};
+    for (const Problem& slice : made.shapes)
+      made.packings.push_back(cuda::hopper_packing(slice, made.summed(), inner_));
+    return made;
+  }
+
+  const GpuSolver<Problem>& solver(const Problem& inner) const {
+    return *solvers_[static_cast<std::size_t>(inner.direction)];
+  }
+
  private:
   static constexpr Direction kDirections[] = {Direction::kForward, Direction::kBackwardData,
                                               Direction::kBackwardWeights};
@@ -271,13 +291,6 @@ class HopperPacked final : public GpuSolver<Problem> {
     return direction_ == Direction::kBackwardWeights && plan.bytes() <= cuda::kMostCopiedBytes &&
            workspace_of(d, plan, point) > cuda::kMostCopiedBytes;
   }
-
-  struct Slices : HopperSlices {
-    Slices(const Problem& p, std::int64_t most_bytes) : HopperSlices(cuda::hopper_slices(p, most_bytes)) {
-      for (const Problem& slice : shapes) packings.push_back(cuda::hopper_packing(slice, summed()));
-    }
-    std::vector<HopperPacking> packings;  // of the shapes
-  };
 
   /// How slices of a shape are computed.
   struct Part {
@@ -343,20 +356,43 @@ class HopperPacked final : public GpuSolver<Problem> {
     return us;
   }
 
-  const GpuSolver<Problem>& solver(const Problem& inner) const {
-    return *solvers_[static_cast<std::size_t>(inner.direction)];
-  }
-
   Direction direction_;
+  HopperInner inner_;
   std::int64_t most_bytes_;
   std::array<std::unique_ptr<const GpuSolver<Problem>>, std::size(kDirections)> solvers_;
+};
+
+/// Takes what ConvHopperSplit refuses for its channels. Half of the workspace is for the parts of copies.
+class HopperSplitPacked final : public HopperPacked, public NamesArithmetic {
+ public:
+  HopperSplitPacked(const SolverInfo& info, Direction d)
+      : HopperPacked(info, d, HopperInner::kSplit, cuda::kMostCopiedBytes / 2) {}
+
+  Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
+    POLYMIO_REQUIRE(p.all_types(DataType::kFloat), "not fp32");
+    POLYMIO_REQUIRE(p.groups() == 1, "groups");
+    POLYMIO_REQUIRE(p.c() % kMultiple != 0 || p.k() % kMultiple != 0, "channels that need no copies");
+    if (const Verdict v = HopperPacked::is_applicable(d, p); !v) return v;
+    for (const HopperPacking& plan : slices(p).packings)
+      if (const Verdict v = solver(plan.inner).is_applicable(d, plan.inner); !v) return v;
+    return {};
+  }
+
+  ErrorClass error_class(const Problem&) const override { return ErrorClass::kAccurate; }
+  const char* arithmetic() const override { return cuda::kSplitArithmetic; }
+
+ private:
+  static constexpr std::int64_t kMultiple = 8;
 };
 
 }  // namespace
 
 std::unique_ptr<const GpuSolver<Problem>> cuda::make_hopper_packed(const SolverInfo& info, Direction d,
                                                                    std::int64_t most_bytes) {
-  return std::make_unique<HopperPacked>(info, d, most_bytes);
+  return std::make_unique<HopperPacked>(info, d, HopperInner::kHopper, most_bytes);
+}
+std::unique_ptr<const SolverBase> cuda_hopper_split_packed(const SolverInfo& info, Direction d) {
+  return std::make_unique<HopperSplitPacked>(info, d);
 }
 std::unique_ptr<const SolverBase> cuda_hopper_packed(const SolverInfo& info, Direction d) {
   return cuda::make_hopper_packed(info, d, cuda::kMostCopiedBytes);

@@ -389,8 +389,21 @@ TensorDesc channels_last(const TensorDesc& like, std::int64_t images, std::int64
   return tensor(like.type, lens, strides);
 }
 
-HopperPacking hopper_packing(const Problem& p, bool summed) {
+static void set_types(Problem& p, DataType type) {
+  for (TensorDesc* t : {&p.x, &p.w, &p.y}) t->type = t->cast = type;
+}
+
+/// The copies are planned as those of parts, which have half the bytes.
+static HopperPacking packing_for_parts(Problem p) {
+  set_types(p, DataType::kBFloat16);
   HopperPacking plan = packing_of(p);
+  set_types(plan.inner, DataType::kFloat);
+  for (HopperOperand* o : {&plan.x, &plan.w, &plan.y}) o->bytes *= 2;
+  return plan;
+}
+
+HopperPacking hopper_packing(const Problem& p, bool summed, HopperInner inner) {
+  HopperPacking plan = inner == HopperInner::kSplit ? packing_for_parts(p) : packing_of(p);
   if (summed && size_of(p.w.type) == 2) {
     plan.inner.w.type = plan.inner.w.cast = DataType::kFloat;
     plan.sums = round_up(static_cast<std::int64_t>(plan.inner.w.bytes()), HopperPacking::kAlignment);
@@ -405,20 +418,20 @@ HopperPacking hopper_packing(const Problem& p, bool summed) {
 }
 
 /// What depends on sizes.
-static Verdict slice_serves(const Problem& p, bool summed) {
+static Verdict slice_serves(const Problem& p, bool summed, HopperInner inner) {
   constexpr std::int64_t kMostElements = std::int64_t{1} << 31, kMostBytes = std::int64_t{2} << 30;
   for (const TensorDesc* t : {&p.x, &p.y, &p.w}) POLYMIO_REQUIRE_MOST(t->space(), kMostElements - 1, "elements");
-  const HopperPacking plan = hopper_packing(p, summed);
+  const HopperPacking plan = hopper_packing(p, summed, inner);
   POLYMIO_REQUIRE_MOST(plan.bytes(), kMostBytes, "bytes of copies");
-  return hopper_serves(plan.inner);
+  return inner == HopperInner::kHopper ? hopper_serves(plan.inner) : Verdict{};
 }
 
-Verdict hopper_packing_serves(const Problem& p) {
+Verdict hopper_packing_serves(const Problem& p, HopperInner inner, std::int64_t most_bytes) {
   POLYMIO_REQUIRE(p.all_types(DataType::kHalf) || p.all_types(DataType::kBFloat16) || p.all_types(DataType::kFloat),
                   "not all floats of 16 or 32 bits");
   POLYMIO_REQUIRE(!p.has_casts(), "casts");
   POLYMIO_REQUIRE(is_dense(p.w), "strided weights");
-  const HopperPacking plan = hopper_packing(p);
+  const HopperPacking plan = hopper_packing(p, false, inner);
   POLYMIO_REQUIRE(plan.x.copied || plan.w.copied || plan.y.copied, "needs no copies");
   POLYMIO_REQUIRE(!plan.x.copied || is_dense(p.x), "strided x");
   POLYMIO_REQUIRE(!plan.y.copied || is_dense(p.y), "strided y");
@@ -429,9 +442,9 @@ Verdict hopper_packing_serves(const Problem& p) {
   }
   POLYMIO_REQUIRE(p.k() % unit_of(p.y) == 0 || !(p.epilogue.bias || p.epilogue.scale),
                   "parameters of channels that are no multiple of 16 bytes");
-  const HopperSlices made = hopper_slices(p);
+  const HopperSlices made = hopper_slices(p, most_bytes, inner);
   for (const Problem& slice : made.shapes)
-    if (const Verdict v = slice_serves(slice, made.summed()); !v) return v;
+    if (const Verdict v = slice_serves(slice, made.summed(), inner); !v) return v;
   return {};
 }
 

@@ -1,5 +1,6 @@
-// Convolutions that ConvHopper computes on copies of their tensors: channels first, odd or few channels. Few channels
-// are folded: rows that a stride joins and the taps of a filter's row become channels. Pure functions of the problem.
+// Convolutions that ConvHopper or ConvHopperSplit computes on copies of their tensors: channels first, odd or few
+// channels. Few channels are folded: rows that a stride joins and the taps of a filter's row become channels. Pure
+// functions of the problem.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "core/solver.h"
@@ -7,6 +8,12 @@
 #include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution::cuda {
+
+/// Copies of a problem that is not sliced take at most this, with their alignment 512 MiB.
+constexpr std::int64_t kMostCopiedBytes = (std::int64_t{512} << 20) - 4096;
+
+/// What computes on the copies. ConvHopperSplit takes fp32 whose channels are multiples of 8, as those of its parts.
+enum class HopperInner { kHopper, kSplit };
 
 /// A tensor of the problem and its copy.
 struct HopperOperand {
@@ -38,9 +45,11 @@ struct HopperPacking {
 TensorDesc channels_last(const TensorDesc& like, std::int64_t images, std::int64_t channels);
 
 /// `summed`: a slice of a gradient of the weights, whose sums are added to those of other slices, in fp32.
-HopperPacking hopper_packing(const Problem&, bool summed = false);
+HopperPacking hopper_packing(const Problem&, bool summed = false, HopperInner = HopperInner::kHopper);
 
-/// Whether ConvHopper serves the problem on copies; no device is asked.
-Verdict hopper_packing_serves(const Problem&);
+/// Whether ConvHopper serves the problem on copies, or of ConvHopperSplit only whether they can be made, within
+/// `most_bytes` in slices; no device is asked.
+Verdict hopper_packing_serves(const Problem&, HopperInner = HopperInner::kHopper,
+                              std::int64_t most_bytes = kMostCopiedBytes);
 
 }  // namespace polymio::convolution::cuda

@@ -117,14 +117,14 @@ class Slicer {
 };
 
 /// With swapped weights, if any.
-std::int64_t packed_bytes(const Problem& p, bool summed) {
-  const HopperPacking plan = hopper_packing(p, summed);
+std::int64_t packed_bytes(const Problem& p, bool summed, HopperInner inner) {
+  const HopperPacking plan = hopper_packing(p, summed, inner);
   return plan.bytes() + (hopper_swaps_weights(plan.inner) ? static_cast<std::int64_t>(plan.inner.w.bytes()) : 0);
 }
 
 /// Whether copies are of whole rows.
-bool copies_rows(const Problem& image) {
-  const HopperPacking plan = hopper_packing(image);
+bool copies_rows(const Problem& image, HopperInner inner) {
+  const HopperPacking plan = hopper_packing(image, false, inner);
   return !plan.swapped && !plan.overlaps && plan.inner.geometry.stride == image.geometry.stride;
 }
 
@@ -147,8 +147,9 @@ HopperSlices hopper_slices(const Problem& p, const CopiedBytes& copied, bool div
   return slicer.made();
 }
 
-HopperSlices hopper_slices(const Problem& p, std::int64_t most_bytes) {
-  return hopper_slices(p, packed_bytes, copies_rows(of_images(p, 1)), most_bytes);
+HopperSlices hopper_slices(const Problem& p, std::int64_t most_bytes, HopperInner inner) {
+  const auto bytes = [inner](const Problem& slice, bool summed) { return packed_bytes(slice, summed, inner); };
+  return hopper_slices(p, bytes, copies_rows(of_images(p, 1), inner), most_bytes);
 }
 
 }  // namespace polymio::convolution::cuda

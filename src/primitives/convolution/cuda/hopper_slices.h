@@ -6,11 +6,9 @@
 #include <vector>
 
 #include "primitives/convolution/convolution.h"
+#include "primitives/convolution/cuda/hopper_packing.h"
 
 namespace polymio::convolution::cuda {
-
-/// Copies of a problem that is not sliced take at most this, with their alignment 512 MiB.
-constexpr std::int64_t kMostCopiedBytes = (std::int64_t{512} << 20) - 4096;
 
 struct HopperSlices {
   struct Slice {
@@ -32,7 +30,8 @@ using CopiedBytes = std::function<std::int64_t(const Problem&, bool summed)>;
 HopperSlices hopper_slices(const Problem&, const CopiedBytes&, bool divides_images,
                            std::int64_t most_bytes = kMostCopiedBytes);
 
-/// The slices of ConvHopperPacked.
-HopperSlices hopper_slices(const Problem&, std::int64_t most_bytes = kMostCopiedBytes);
+/// The slices of ConvHopperPacked and ConvHopperSplitPacked.
+HopperSlices hopper_slices(const Problem&, std::int64_t most_bytes = kMostCopiedBytes,
+                           HopperInner = HopperInner::kHopper);
 
 }  // namespace polymio::convolution::cuda

@@ -154,6 +154,7 @@ constexpr bool takes_parts(const HopperTile& tile) { return tile.row_blocks * ti
 HopperProduct plan_of(const DeviceInfo& d, const Problem& q, const TunePoint& point) {
   HopperProduct plan = cuda::hopper_product(d, q, point);
   plan.weights.sizes[2] *= kParts;
+  plan.weights.strides[3] *= kParts;
   if (plan.shape.unit > 1) plan.shape.unit = 16 / kSize;
   for (TensorMapSpec& src : plan.src) src.sizes[static_cast<std::size_t>(src.rank - 1)] *= kParts;
   for (TensorMapSpec& dst : plan.dst) {
@@ -238,9 +239,7 @@ class Product {
 class SplitSolver : public GpuSolver<Problem>, public NamesArithmetic {
  public:
   SplitSolver(const SolverInfo& info, std::int64_t most_bytes) : GpuSolver(info), most_bytes_(most_bytes) {}
-  const char* arithmetic() const final {
-    return "products of three bf16 parts of each operand, or of fp32 where parts cannot represent an operand";
-  }
+  const char* arithmetic() const final { return cuda::kSplitArithmetic; }
 
  protected:
   /// Whether `can` holds for the parts of every slice.
