@@ -142,6 +142,23 @@ TEST_F(HopperPlan, TilesWithHalo) {
     }
 }
 
+// A halo for each remainder by the strides; slices, groups; filters smaller than the stride; types and planes.
+TEST_F(HopperPlan, TilesWithHaloAndStrides) {
+  for (const Shape& s :
+       {Shape{.x = {2, 64, 13, 18}, .w = {64, 64, 3, 3}, .pad = {1, 1}, .stride = {2, 2}},
+        Shape{.x = {1, 40, 11, 31}, .w = {24, 40, 5, 7}, .pad = {2, 0}, .stride = {1, 2}, .dilation = {2, 1}},
+        Shape{.x = {2, 72, 4, 9, 10}, .w = {80, 72, 2, 3, 3}, .pad = {1, 1, 1}, .stride = {2, 2, 1}},
+        Shape{.x = {2, 136, 230}, .w = {72, 136, 10}, .pad = {3}, .stride = {5}},
+        Shape{.x = {2, 48, 13, 18}, .w = {48, 24, 3, 3}, .pad = {1, 1}, .stride = {2, 2}, .groups = 2},
+        Shape{.x = {1, 64, 12, 15}, .w = {64, 64, 1, 2}, .stride = {3, 3}}})
+    for (const int units : {1, 5}) {
+      Layer(kForward, s, {.alpha = 2, .beta = 1, .units = units}).check(cuda::hopper_halo_point(kForward));
+      Layer(kForward, s, {.units = units, .planes = true}).check(cuda::hopper_halo_point(kForward));
+    }
+  const Shape strided{.x = {2, 36, 13, 18}, .w = {68, 36, 3, 3}, .pad = {1, 1}, .stride = {2, 2}};
+  Layer(kForward, strided, {.type = DataType::kFloat}).check(cuda::hopper_halo_point(kForward));
+}
+
 // Images whose pixels are multiples of 8, of 4, and odd; phases; clusters; three dimensions; parts of rows.
 TEST_F(HopperPlan, Planes) {
   const std::set<int> kSome = {0, 1, 5, 8, 10, 12};

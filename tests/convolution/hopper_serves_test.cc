@@ -53,9 +53,9 @@ TEST(HopperServes, WhatMapsCanDescribe) {
     };
     expect(grouped(72, 1), "channels that are no multiple of 16 bytes");
     expect(grouped(64, 1), "");
-    expect(grouped(64, 2), d == Direction::kBackwardWeights
-                               ? ""
-                               : "groups that are no multiple of 64 channels, which need tiles with halo");
+    expect(grouped(64, 2), d == Direction::kBackwardData
+                               ? "groups that are no multiple of 64 channels, which need tiles with halo"
+                               : "");
     expect(served(d, with([](Shape& s) { s.w[0] = 70; })), "channels that are no multiple of 16 bytes");
     expect(served(d, with([](Shape& s) { s.x[1] = s.w[1] = 60; })), "channels that are no multiple of 16 bytes");
     if (d == Direction::kBackwardData) continue;  // writes planes

@@ -375,15 +375,16 @@ std::uint32_t copy_pixels(const TensorMap& map, std::uint32_t shared, const Coor
 std::uint32_t copy_box(const TensorMap& map, std::uint32_t shared, int rank, const Coordinates& first, bool store) {
   const TensorMapSpec& s = spec_of(map);
   require(!s.im2col && s.rank == rank, "a map of another kind");
+  const auto count = [&](std::size_t d) { return (s.box[d] + s.steps[d] - 1) / s.steps[d]; };
   int rows = 1;
-  for (int i = 1; i < rank; ++i) rows *= s.box[static_cast<std::size_t>(i)];
+  for (int i = 1; i < rank; ++i) rows *= count(static_cast<std::size_t>(i));
   for (int row = 0; row < rows; ++row) {
     std::int64_t at[5];
     int rest = row;
     for (int i = 1; i < rank; ++i) {
       const auto d = static_cast<std::size_t>(i);
-      at[i] = first[d] + rest % s.box[d];
-      rest /= s.box[d];
+      at[i] = first[d] + rest % count(d) * s.steps[d];
+      rest /= count(d);
     }
     copy_row(map, {shared, row, first[0], at}, store);
   }

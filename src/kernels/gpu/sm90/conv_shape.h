@@ -56,7 +56,7 @@ struct ConvUnsplit {
 };
 
 /// Sizes of ConvHalo. A tile is of one slice (D) of an image, or of one group of channels; with its halo it begins at
-/// `base` from its first output pixel.
+/// `base` from its first output pixel. With strides there is a halo for each remainder of rows and columns by them.
 struct ConvHaloShape {
   int reduced, outputs;  // of a group
   int groups;            // if more than one, in the place of slices: size[2] is their number
@@ -64,7 +64,7 @@ struct ConvHaloShape {
   int tile_w, tile_h, halo_w;
   int halo_bytes, box_bytes;  // of a tile with halo in shared memory, and of what is loaded there
   int size[3];                // output pixels of an image
-  int taps[3], base[3], offset[3], offset_step[3];
+  int taps[3], step[3], base[3], offset[3], offset_step[3];  // step: the strides
   int resident;  // weights stay in shared memory: all tiles of a block have the same
   ConvScalars scalars;
   long long dst_image, dst_channel, dst_slice, dst_row;  // planes: strides of the output

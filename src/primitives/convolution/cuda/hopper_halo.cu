@@ -1,9 +1,10 @@
-// Forward convolution and its gradient of data with unit strides on sm90, for few channels: rows of the matrix product
-// are output channels, columns the pixels of a tile of an image. The tile is loaded with its halo once for all taps of
-// a slice (D) of the filter: 64 channels of a pixel, or 32 of fp32, are a row of 128 bytes in shared memory, so that a
-// tap is a shift of the operand by whole rows. If the last are half as many or fewer, their rows have half the length.
-// Columns run over the rows of the halo; those beyond the tile's width are dropped. The consumers work on different
-// tiles, so that one stores while the other multiplies.
+// Forward convolution, and its gradient of data with unit strides, on sm90, for few channels: rows of the matrix
+// product are output channels, columns the pixels of a tile of an image. The tile is loaded with its halo once for all
+// taps of a slice (D) of the filter, or with strides for every so many-th of its taps from every so many-th pixel: 64
+// channels of a pixel, or 32 of fp32, are a row of 128 bytes in shared memory, so that a tap is a shift of the operand
+// by whole rows. If the last are half as many or fewer, their rows have half the length. Columns run over the rows of
+// the halo; those beyond the tile's width are dropped. The consumers work on different tiles, so that one stores while
+// the other multiplies.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/sm90/conv_epilogue.cuh"
 #include "kernels/gpu/sm90/tensor_map.cuh"
@@ -68,8 +69,23 @@ struct ConvHalo {
     return {index / s.tiles_h, slice, index % s.tiles_h * s.tile_h, column, output};
   }
 
-  /// Tiles with halo that a tile of the output reads: of 64 channels for each slice of the filter.
-  static DEVICE int halos_of(const ConvHaloShape& s) { return (s.reduced + kDepth - 1) / kDepth * s.taps[2]; }
+  static DEVICE int blocks_of(const ConvHaloShape& s) { return (s.reduced + kDepth - 1) / kDepth; }
+
+  /// Tiles with halo that a tile of the output reads: of 64 channels for each slice of the filter and each remainder of
+  /// its rows and columns by the strides.
+  static DEVICE int halos_of(const ConvHaloShape& s) {
+    return blocks_of(s) * s.taps[2] * min(s.step[1], s.taps[1]) * min(s.step[0], s.taps[0]);
+  }
+
+  /// Calls `each` with the slice of the filter, the first row and column of its taps, and the first channel of a halo.
+  template <class Each>
+  static DEVICE void for_each_halo(const ConvHaloShape& s, const Each& each) {
+    NO_UNROLL
+    for (int z = 0; z < s.taps[2]; ++z) NO_UNROLL
+    for (int y = 0; y < min(s.step[1], s.taps[1]); ++y) NO_UNROLL
+    for (int x = 0; x < min(s.step[0], s.taps[0]); ++x) NO_UNROLL
+    for (int c = 0; c < s.reduced; c += kDepth) each(z, y, x, c);
+  }
 
   static DEVICE void produce(const Arguments& a) {
     const ConvHaloShape& s = a.shape;
@@ -79,31 +95,26 @@ struct ConvHalo {
     NO_UNROLL
     for (int index = blockIdx.x; index < s.tiles; index += gridDim.x) {
       const Tile t = tile_at(s, index);
-      const int halos = halos_of(s), slice_taps = s.taps[0] * s.taps[1];
-      int slice = t.slice + s.base[2] + s.offset[2], first_tap = 0, c = 0;
-      NO_UNROLL
-      for (int h = 0; h < halos; ++h) {
+      for_each_halo(s, [&](int z, int y, int x, int c) {
         empty_halo(halo.slot).wait(halo.parity ^ 1);
         const bool half = s.reduced - c <= kHalf;
         full_halo(halo.slot).arrive_and_expect(half ? s.box_bytes / 2 : s.box_bytes);
-        load_box(halo_at(s, halo.slot), half ? a.half_src : a.src, full_halo(halo.slot), c, t.column + s.base[0],
-                 t.row + s.base[1], slice, t.image);
+        load_box(halo_at(s, halo.slot), half ? a.half_src : a.src, full_halo(halo.slot), c,
+                 t.column * s.step[0] + s.base[0] + x, t.row * s.step[1] + s.base[1] + y,
+                 t.slice * s.step[2] + s.base[2] + s.offset[2] + z * s.offset_step[2], t.image);
         halo.advance();
+        if (!loads) return;
         NO_UNROLL
-        for (int tap = first_tap; loads && tap < first_tap + slice_taps; ++tap) {
+        for (int r = y; r < s.taps[1]; r += s.step[1]) NO_UNROLL
+        for (int q = x; q < s.taps[0]; q += s.step[0]) {
           empty(at.slot).wait(at.parity ^ 1);
           full(at.slot).arrive_and_expect(half ? kStageBytes / 2 : kStageBytes);
           const u32 to = shared_address(shared()) + at.slot * kStageBytes;
-          load_box(to, half ? a.half_weights : a.weights, full(at.slot), kTransposed ? t.output : c, tap,
-                   kTransposed ? c : t.output, t.group(s));
+          load_box(to, half ? a.half_weights : a.weights, full(at.slot), kTransposed ? t.output : c,
+                   (z * s.taps[1] + r) * s.taps[0] + q, kTransposed ? c : t.output, t.group(s));
           at.advance();
         }
-        c += kDepth;
-        if (c < s.reduced) continue;
-        c = 0;
-        slice += s.offset_step[2];
-        first_tap += slice_taps;
-      }
+      });
       if (s.resident) loads = false;
     }
   }
@@ -125,20 +136,22 @@ struct ConvHalo {
                                    RingPosition<kHalos>& halo) {
     const u32 weights = shared_address(shared());
     const bool first_lane = threadIdx.x % 32 == 0;
-    const int halos = halos_of(s);
-    int before = -1, accumulate = 0, channels = s.reduced;  // those that remain
-    NO_UNROLL
-    for (int h = 0; h < halos; ++h) {
+    int before = -1, accumulate = 0;
+    for_each_halo(s, [&](int, int y, int x, int c) {
+      const int last = before < 0 ? -1 : halo.slot;  // the slot that the products before read
+      if (last >= 0) halo.advance();
       full_halo(halo.slot).wait(halo.parity);
-      const bool half = channels <= kHalf;
+      const bool half = s.reduced - c <= kHalf;
       const u64 a0 = half && !kTransposed ? operand<kRowBytes / 2>(weights) : operand(weights);
       const u64 b0 = half ? operand<kRowBytes / 2>(halo_at(s, halo.slot)) : operand(halo_at(s, halo.slot));
       const int row = (half ? kRowBytes / 2 : kRowBytes) / 16;
+      bool releases = last >= 0;
+      int halo_row = s.offset[1];
       NO_UNROLL
-      for (int r = 0; r < s.taps[1]; ++r) {
-        u64 db = b0 + u64(((s.offset[1] + r * s.offset_step[1]) * s.halo_w + s.offset[0]) * row);
+      for (int r = y; r < s.taps[1]; r += s.step[1], halo_row += s.offset_step[1]) {
+        u64 db = b0 + u64((halo_row * s.halo_w + s.offset[0]) * row);
         NO_UNROLL
-        for (int q = 0; q < s.taps[0]; ++q) {
+        for (int q = x; q < s.taps[0]; q += s.step[0]) {
           full(at.slot).wait(at.parity);
           const u64 da = a0 + at.slot * (kStageBytes / 16);
           if (half)
@@ -148,15 +161,14 @@ struct ConvHalo {
           wait_for_products<1>();  // those of the tap before have read their operands
           accumulate = 1;
           if (first_lane && before >= 0 && !s.resident) empty(before).arrive();
-          if (first_lane && h > 0 && r == 0 && q == 0) empty_halo(halo.slot == 0 ? kHalos - 1 : halo.slot - 1).arrive();
+          if (first_lane && releases) empty_halo(last).arrive();
+          releases = false;
           before = at.slot;
           at.advance();
           db += s.offset_step[0] * row;
         }
       }
-      if (h + 1 < halos) halo.advance();
-      channels = channels > kDepth ? channels - kDepth : s.reduced;
-    }
+    });
     wait_for_products<0>();
     if (first_lane && !s.resident) empty(before).arrive();
     if (s.resident) at = {};
@@ -316,7 +328,7 @@ struct ConvHalo {
     RingPosition<kStages> at;
     RingPosition<kHalos> halo;
     u32 addends = 0;
-    const int halos = halos_of(s), steps = s.resident ? 0 : halos * s.taps[0] * s.taps[1];
+    const int halos = halos_of(s), steps = s.resident ? 0 : blocks_of(s) * s.taps[0] * s.taps[1] * s.taps[2];
     int turn = 0;  // of the tile, among those of the block
     NO_UNROLL
     for (int index = blockIdx.x; index < s.tiles; index += gridDim.x, ++turn) {

@@ -96,7 +96,7 @@ std::int64_t phase_count(Direction d, const Axis& a) {
 /// Those with output pixels, most taps first.
 std::vector<PhaseAxes> phases_of(const Problem& p) {
   std::vector<PhaseAxes> all(1);
-  for (PhaseAxis& a : all[0]) a.size = a.taps = 1;
+  for (PhaseAxis& a : all[0]) a.size = a.taps = a.step = 1;
   for (int i = 0; i < p.spatial(); ++i) {
     const Axis a = axis(p, i);
     std::vector<PhaseAxes> product;
@@ -401,6 +401,11 @@ TunePoint hopper_halo_point(Direction d) {
 
 namespace {
 
+/// Rows or columns of a halo beyond those of its tile. With a stride the halo has every so many-th pixel.
+std::int64_t reach(const PhaseAxis& a) { return a.taps == 0 ? 0 : std::abs(a.offset_step) * ((a.taps - 1) / a.step); }
+/// Tiles with halo along a dimension.
+std::int64_t halos_along(const PhaseAxis& a) { return std::min(a.step, a.taps); }
+
 /// A tile of an image and its halo; no columns if none fits.
 struct Halo {
   std::int64_t width = 0, height = 0, halo_w = 0, columns = 0;
@@ -410,15 +415,16 @@ struct Halo {
 /// `columns_of(width, height, halo_w)` gives the columns of a tile, 0 if it does not fit, `loads_of(halo_w, columns)`
 /// the columns that are multiplied while its operands are loaded.
 template <class Columns, class Loads>
-Halo best_halo(std::int64_t out_w, std::int64_t out_h, std::int64_t reach_w, std::int64_t reach_h,
-               const Columns& columns_of, const Loads& loads_of) {
-  constexpr std::int64_t kMaxBox = 256, kOtherColumns = 8, kLeastWidth = 8;
+Halo best_halo(const PhaseAxis& w, const PhaseAxis& h, const Columns& columns_of, const Loads& loads_of) {
+  constexpr std::int64_t kMostBox = 256, kOtherColumns = 8, kLeastWidth = 8;
+  const std::int64_t out_w = w.size, out_h = h.size, reach_w = reach(w), reach_h = reach(h);
   Halo best;
   double most = 0;
   for (std::int64_t parts = 1; parts <= out_w; ++parts) {
     const std::int64_t width = ceil_div(out_w, parts), halo_w = width + reach_w;
     if (parts > 1 && width < kLeastWidth) break;
-    for (std::int64_t height = 1; height <= out_h && halo_w <= kMaxBox && height + reach_h <= kMaxBox; ++height) {
+    if (halo_w * w.step > kMostBox) continue;
+    for (std::int64_t height = 1; height <= out_h && (height + reach_h) * h.step <= kMostBox; ++height) {
       const std::int64_t columns = columns_of(width, height, halo_w);
       if (columns == 0) break;
       const std::int64_t tiles = ceil_div(out_w, width) * ceil_div(out_h, height);
@@ -435,6 +441,15 @@ Halo best_halo(std::int64_t out_w, std::int64_t out_h, std::int64_t reach_w, std
 bool has_unit_strides(const Problem& p) {
   for (int i = 0; i < p.spatial(); ++i)
     if (axis(p, i).stride != 1) return false;
+  return true;
+}
+
+/// Whether a tap is a shift of a tile with its halo: pixels that a stride joins have no dilation.
+bool is_served_by_halos(const Problem& p) {
+  if (has_unit_strides(p)) return true;
+  if (p.direction != Direction::kForward) return false;
+  for (int i = 0; i < std::min(p.spatial(), 2); ++i)
+    if (const Axis a = axis(p, i); a.stride != 1 && a.dilation != 1) return false;
   return true;
 }
 
@@ -467,8 +482,6 @@ TensorMapSpec slice_map(const TensorDesc& t, std::int64_t groups, std::int64_t w
   return map;
 }
 
-std::int64_t reach(const PhaseAxis& a) { return std::abs(a.offset_step) * (a.taps - 1); }
-
 /// Bytes of rows of 64 channels.
 std::int64_t row_bytes(std::int64_t rows) { return round_up(rows * 128, 1024); }
 
@@ -476,7 +489,7 @@ std::int64_t row_bytes(std::int64_t rows) { return round_up(rows * 128, 1024); }
 
 HopperHalo hopper_halo(const Problem& p) {
   HopperHalo plan;
-  if (!has_unit_strides(p) || size_of(p.w.type) == 1 || p.output().type != p.w.type) return plan;
+  if (!is_served_by_halos(p) || size_of(p.w.type) == 1 || p.output().type != p.w.type) return plan;
   const std::int64_t groups = p.groups();
   if (groups > 1 && p.spatial() > 2) return plan;
   const bool data = p.direction == Direction::kBackwardData;
@@ -494,8 +507,9 @@ HopperHalo hopper_halo(const Problem& p) {
   const auto bytes_of = [&](std::int64_t halo_w, std::int64_t columns) {
     return row_bytes(reach_h * halo_w + reach_w + columns);
   };
+  const std::int64_t slice_halos = halos_along(phase[0]) * halos_along(phase[1]);
   const Halo halo = best_halo(
-      phase[0].size, phase[1].size, reach_w, reach_h,
+      phase[0], phase[1],
       [&](std::int64_t width, std::int64_t height, std::int64_t halo_w) {
         constexpr std::int64_t kMaxColumns = 256;
         const std::int64_t columns = round_up((height - 1) * halo_w + width, 8);
@@ -504,7 +518,7 @@ HopperHalo hopper_halo(const Problem& p) {
       },
       [&](std::int64_t halo_w, std::int64_t columns) {
         constexpr std::int64_t kColumnBytes = 72;  // that arrive in the time of a column
-        return ((is_resident ? 0 : 8192) + bytes_of(halo_w, columns) / slice_taps) / kColumnBytes;
+        return ((is_resident ? 0 : 8192) + bytes_of(halo_w, columns) * slice_halos / slice_taps) / kColumnBytes;
       });
   plan.columns = narrow(halo.columns);
   if (plan.columns == 0) return plan;
@@ -526,6 +540,7 @@ HopperHalo hopper_halo(const Problem& p) {
   s.tiles = narrow(tiles);
   for (std::size_t i = 0; i < 3; ++i) {
     s.taps[i] = narrow(phase[i].taps);
+    s.step[i] = narrow(phase[i].step);
     s.base[i] = narrow(phase[i].base);
     s.offset[i] = narrow(phase[i].offset);
     s.offset_step[i] = narrow(phase[i].offset_step);
@@ -538,7 +553,8 @@ HopperHalo hopper_halo(const Problem& p) {
   s.dst_slice = groups > 1 ? outputs * dst_strides[1] : p.spatial() > 2 ? dst_strides[last - 2] : 0;
   s.resident = is_resident;
   plan.weights = weight_map(p, 64);
-  plan.src = slice_map(src, groups, halo.halo_w, halo.height + reach_h);
+  plan.src = slice_map(src, groups, halo.halo_w * s.step[0], (halo.height + reach_h) * s.step[1]);
+  plan.src.steps = {1, s.step[0], s.step[1], 1, 1};
   if ((s.reduced - 1) % depth < depth / 2) {
     constexpr int kHalfSwizzle = 64;
     const bool transposed = hopper_transposes_weights(p);
@@ -578,7 +594,7 @@ HopperHaloWeights hopper_halo_weights(const DeviceInfo& d, const Problem& p) {
     return boxes * row_bytes(pixels + reach_h * halo_w + reach_w + pixels);
   };
   const Halo halo = best_halo(
-      phase[0].size, phase[1].size, reach_w, reach_h,
+      phase[0], phase[1],
       [&](std::int64_t width, std::int64_t height, std::int64_t halo_w) {
         const std::int64_t pixels = round_up((height - 1) * halo_w + width, 16 / boxes);
         const std::int64_t bytes = 1024 + HopperHaloWeights::kStages * bytes_of(halo_w, pixels);
@@ -732,6 +748,7 @@ bool hopper_takes(const DeviceInfo& d, const Problem& p, const TunePoint& point)
     if (point[kSplit] != 0 && point[kSplit] != 1) return false;
     if (hopper_has_halo(p, point)) return takes_halo_weights(d, p, point);
     const HopperTile& tile = tiles[static_cast<std::size_t>(point[kTile])];
+    if (p.x.type == DataType::kFloat && p.spatial() == 3 && tile.row_blocks > 1) return false;  // spills registers
     const HopperWeights plan = hopper_weights(d, p, point);
     const auto& s = plan.shape;
     // A tile of more than twice the rows that are needed only wastes work.
