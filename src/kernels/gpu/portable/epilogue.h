@@ -24,6 +24,23 @@ INLINE sum_t finished(sum_t v, GLOBAL const out_t* dst, sum_t bias, Scalars s) {
   return MODE == 0 ? v : activate(MODE, v, s.act_alpha, s.act_beta, s.act_gamma);
 }
 
+/// The same of `count` neighbouring elements with one bias.
+INLINE void finish(sum_t* v, int count, GLOBAL const out_t* dst, sum_t bias, Scalars s) {
+  UNROLL
+  for (int i = 0; i < count; ++i) v[i] *= s.alpha;
+  if (s.beta != 0) {
+    UNROLL
+    for (int i = 0; i < count; ++i) v[i] = FMA(s.beta, LOAD(OUT, dst, i), v[i]);
+  }
+  UNROLL
+  for (int i = 0; i < count; ++i) {
+#if HAS_BIAS
+    v[i] += bias;
+#endif
+    if (MODE != 0) v[i] = activate(MODE, v[i], s.act_alpha, s.act_beta, s.act_gamma);
+  }
+}
+
 #if HAS_BIAS
 #define BIAS_OF(bias, c) LOAD(OUT, bias, c)
 #else

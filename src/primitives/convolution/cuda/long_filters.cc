@@ -21,7 +21,7 @@ using gpu::narrow;
 using Shape = kernels::ConvLongFiltersShape;
 
 constexpr std::int64_t kRow = 64, kUnit = 8, kStep = 128;  // as in long_filters.cu
-constexpr std::int64_t kLeastTaps = 32;                    // below, threads per result are faster
+constexpr std::int64_t kLeastTaps = 24;                    // below, threads per result are faster
 constexpr std::int64_t kMostSize = 1 << 29;                // of a dimension: sums of two stay within 32 bits
 
 /// Warps of a block, blocks of 16 rows of a warp, channels of a block.
@@ -111,7 +111,7 @@ class CudaLongFilters final : public GpuSolver<Problem> {
     POLYMIO_REQUIRE(i, "not along one dimension");
     const auto at = static_cast<std::size_t>(*i);
     POLYMIO_REQUIRE(p.geometry.stride[at] == 1 && p.geometry.dilation[at] == 1, "stride or dilation is not 1");
-    POLYMIO_REQUIRE(p.filter(*i) >= kLeastTaps, "fewer than 32 taps");
+    POLYMIO_REQUIRE(p.filter(*i) >= kLeastTaps, "fewer than 24 taps");
     for (const std::int64_t size : {p.in(*i), p.out(*i), p.filter(*i), p.geometry.pad[at], p.n(), p.c()})
       POLYMIO_REQUIRE_MOST(size, kMostSize, "elements of a dimension");
     const std::int64_t least = 16 * kRow;  // results of a tile

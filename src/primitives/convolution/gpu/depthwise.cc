@@ -24,11 +24,11 @@ namespace {
 constexpr std::int64_t kThreads = 256;
 
 /// NHWC: elements per vector, rows and columns of outputs per thread. NCHW: rows per thread, floats of local memory.
-/// blocks: most blocks of backward weights.
+/// blocks: most blocks of backward weights; NHWC, forward and backward data: those that load the taps once, 0: any.
 struct Variant {
   int vec, rows, cols, local_floats, blocks;
 };
-constexpr Variant kChannels[] = {{4, 2, 4, 0, 0}, {4, 2, 2, 0, 0}};
+constexpr Variant kChannels[] = {{4, 2, 4, 0, 0}, {4, 2, 2, 0, 0}, {4, 2, 4, 0, 264}, {4, 2, 4, 0, 528}};
 constexpr Variant kChannelsWeights[] = {{4, 1, 4, 0, 1056}};
 constexpr Variant kPlanes[] = {{1, 14, 1, 6144, 0}, {1, 7, 1, 8192, 0}};
 constexpr Variant kPlanesWeights[] = {{1, 14, 1, 8192, 1056}, {1, 7, 1, 4096, 2112}};
@@ -75,7 +75,8 @@ void plan_channels(Plan& plan, Direction direction) {
   plan.tap_rows = plan.filter * plan.filter * plan.v.vec <= kMaxSums ? plan.filter : 1;
   const int lines = ceil_div(plan.filter, plan.tap_rows);
   plan.parts = std::min<int>(ceil_div(plan.tiles, 2 * slots), std::max(1, plan.v.blocks / chunks / lines));
-  const int blocks = weights ? plan.parts : static_cast<int>(ceil_div(plan.tiles, slots));
+  int blocks = weights ? plan.parts : static_cast<int>(ceil_div(plan.tiles, slots));
+  if (!weights && plan.v.blocks > 0) blocks = std::min(blocks, std::max(1, plan.v.blocks / chunks));
   plan.blocks = {blocks, chunks, weights ? lines : 1};
 }
 
@@ -199,7 +200,7 @@ class GpuDepthwise final : public GpuSolver<Problem> {
     if (gpu::DepthwiseTiles::serve(p)) return {gpu::DepthwiseTiles::best(d, p)};
     const std::int64_t stride = p.geometry.stride[0];
     if (!channels_last(p)) return {stride != 2 && plan_of(d, p, {0}).fits ? 0 : 1};
-    return {direction_ != Direction::kBackwardWeights && stride == 2 ? 1 : 0};
+    return {direction_ != Direction::kBackwardWeights && stride == 2 ? 2 : 0};
   }
 
   std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {

@@ -81,7 +81,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
                        const DepthwiseShape d, const int tiles, const float alpha, const float beta) {
   SHARED sum_t taps[TAPS * MAX_CHANNELS] __attribute__((aligned(16)));
   const int width = d.vectors * VEC, c0 = BLOCK(1) * width, block_channels = MIN(width, d.channels - c0);
-  for (int i = THREAD(0); i < block_channels * TAPS; i += THREADS) {
+  _Pragma("unroll 4") for (int i = THREAD(0); i < block_channels * TAPS; i += THREADS) {
     const int c = i / TAPS, tap = i - c * TAPS, stored_tap = DIRECTION == 1 && STRIDE == 1 ? TAPS - 1 - tap : tap;
     taps[FILTER_AT(stored_tap, c % VEC / 4, c / VEC, d.vectors) + c % MIN(VEC, 4)] = LOAD(IN, w, c0 * TAPS + i);
   }

@@ -29,6 +29,12 @@ struct Run {
 constexpr Run kPlaneRuns[] = {{15, 1}, {7, 1}, {7, 2}, {7, 4}, {3, 1}, {3, 4}, {1, 1}};
 constexpr Run kPlaneWeightsRuns[] = {{7, 1}, {15, 1}, {3, 1}, {1, 1}};
 constexpr Run kChannelRuns[] = {{8, 1}, {7, 1}, {4, 1}, {2, 1}, {1, 1}};
+/// Of depthwise_few_taps_planes: units per thread. Of depthwise_few_taps_channels: columns at a time. The fastest
+/// first.
+struct FewTaps {
+  int units, weights_units, cols;
+};
+constexpr FewTaps kFewTaps[] = {{2, 1, 6}, {1, 2, 8}};
 
 constexpr int kPower = 6;  // the activation that computes in double
 
@@ -65,7 +71,8 @@ Verdict DepthwiseWindows::check(const DeviceInfo& d, const Problem& p) {
 int DepthwiseWindows::variants(const DeviceInfo& d, const Problem& p) {
   const DepthwiseWindows first(d, p, 0);
   if (first.kind_ == Kind::kTaps) return 1;
-  return narrow(static_cast<std::int64_t>(runs_of(first.kind_ == Kind::kPlanes, first.weights()).size()));
+  const std::int64_t windows = std::ssize(runs_of(first.kind_ == Kind::kPlanes, first.weights()));
+  return narrow(windows + (first.has_few_taps() ? std::ssize(kFewTaps) : 0));
 }
 
 int DepthwiseWindows::best(const DeviceInfo& d, const Problem& p) {
@@ -88,8 +95,13 @@ DepthwiseWindows::DepthwiseWindows(const DeviceInfo& d, const Problem& p, int va
       weight_count_(p.w.count()),
       bytes_(tensor_bytes(p)) {
   set_shape(p);
-  if (kind_ == Kind::kChannels) plan_channels(variant);
-  if (kind_ == Kind::kPlanes) {
+  const int windows = kind_ == Kind::kTaps ? 0 : narrow(std::ssize(runs_of(kind_ == Kind::kPlanes, weights())));
+  few_taps_ = kind_ != Kind::kTaps && variant >= windows;
+  if (few_taps_) {
+    plan_few_taps(d, variant - windows);
+  } else if (kind_ == Kind::kChannels) {
+    plan_channels(variant);
+  } else if (kind_ == Kind::kPlanes) {
     // The last variant takes the least local memory.
     plan_planes(d, narrow(std::ssize(runs_of(true, weights()))) - 1);
     if (fits_)
@@ -157,6 +169,59 @@ void DepthwiseWindows::set_shape(const Problem& p) {
 bool DepthwiseWindows::has_tiny_planes() const {
   constexpr std::int64_t kFewResults = 4, kFewTaps = 64;
   return !weights() && std::int64_t{shape_.dst_h} * shape_.dst_w <= kFewResults && taps() <= kFewTaps;
+}
+
+/// Whether the problem has kernels for few taps.
+bool DepthwiseWindows::has_few_taps() const {
+  constexpr int kMostTaps = 8, kLeastColumns = 20;  // of 4 bytes each, a window of 8 results
+  const auto& s = shape_;
+  if (kind_ == Kind::kTaps || s.filter_h != 1 || s.src_h != s.dst_h || s.dilation_w != 1) return false;
+  if (filter_w_ < 2 || filter_w_ > kMostTaps || std::min(s.src_w, s.dst_w) < kLeastColumns) return false;
+  if (kind_ == Kind::kChannels) return has_vectors_of_4() && size_of(type_) == 2;
+  return static_cast<double>(s.dst_w) * s.dst_h * s.images * s.channels < static_cast<double>(std::int64_t{1} << 31);
+}
+
+bool DepthwiseWindows::has_vectors_of_4() const {
+  const auto& s = shape_;
+  const std::int64_t values[] = {s.channels, s.src_image, s.src_row, s.src_col, s.dst_image, s.dst_row, s.dst_col};
+  return std::ranges::all_of(values, [](std::int64_t v) { return v % 4 == 0; });
+}
+
+/// Vectors of channels per block of kernels with channels innermost.
+void DepthwiseWindows::set_lanes() {
+  auto& s = shape_;
+  const std::int64_t vectors = s.channels / vec_;
+  s.lanes = weights() ? narrow(static_cast<std::int64_t>(
+                            std::bit_ceil(static_cast<std::uint64_t>(std::min<std::int64_t>(kMaxLanes, vectors)))))
+                      : narrow(equal_part(vectors, kMaxLanes));
+}
+
+void DepthwiseWindows::plan_few_taps(const DeviceInfo& d, int variant) {
+  constexpr std::int64_t kMostColumns = 64, kBlocksPerProcessor = 8;
+  auto& s = shape_;
+  const std::int64_t lines = std::int64_t{s.images} * s.dst_h;
+  if (kind_ == Kind::kPlanes) {
+    const std::int64_t results = 16 / static_cast<std::int64_t>(size_of(type_));  // of a unit
+    cols_ = weights() ? kFewTaps[variant].weights_units : kFewTaps[variant].units;
+    units_ = ceil_div(s.dst_w + results - 1, results);
+    const std::int64_t units = lines * units_, of_block = kThreads * cols_;
+    if (weights())
+      set_parts(s.channels, ceil_div(units, of_block));
+    else
+      blocks_ = ceil_div(units * s.channels, of_block);
+    return;
+  }
+  cols_ = kFewTaps[variant].cols;
+  vec_ = 4;
+  set_lanes();
+  const std::int64_t slots = kThreads / s.lanes, chunks = ceil_div(s.channels / vec_, std::int64_t{s.lanes});
+  const auto groups = [&] { return ceil_div(lines * ceil_div(s.dst_w, s.tile_w), slots); };
+  s.tile_w = narrow(kMostColumns);
+  while (s.tile_w > 2 * cols_ && chunks * groups() < kBlocksPerProcessor * d.units) s.tile_w /= 2;
+  if (weights())
+    set_parts(chunks, groups());
+  else
+    blocks_ = chunks * groups();
 }
 
 void DepthwiseWindows::plan_planes(const DeviceInfo& d, int variant) {
@@ -251,14 +316,9 @@ void DepthwiseWindows::plan_channels(int variant) {
   auto& s = shape_;
   cols_ = kChannelRuns[variant].cols;
   chunk_ = narrow(equal_part(filter_w_, kTapsAtATime));
-  const auto fours = [](std::initializer_list<std::int64_t> values) {
-    return std::all_of(values.begin(), values.end(), [](std::int64_t v) { return v % 4 == 0; });
-  };
-  vec_ = fours({s.channels, s.src_image, s.src_row, s.src_col, s.dst_image, s.dst_row, s.dst_col}) ? 4 : 1;
+  vec_ = has_vectors_of_4() ? 4 : 1;
+  set_lanes();
   const std::int64_t vectors = s.channels / vec_, gap = s.dilation_w;
-  s.lanes = weights() ? narrow(static_cast<std::int64_t>(
-                            std::bit_ceil(static_cast<std::uint64_t>(std::min<std::int64_t>(kMaxLanes, vectors)))))
-                      : narrow(equal_part(vectors, kMaxLanes));
   const std::int64_t units_w = ceil_div(s.dst_w, cols_ * gap) * gap, runs = units_w * s.dst_h * s.images;
   const std::int64_t chunks_c = ceil_div(vectors, s.lanes), slots = kThreads / s.lanes;
   const std::int64_t chunks_w = ceil_div(filter_w_, chunk_);
@@ -297,8 +357,8 @@ void DepthwiseWindows::plan_taps() {
 /// Shares of the peaks; measured, on an H200, with 32 to 1024 taps in a row only. Local memory and the first-level
 /// cache serve one access per thread and four cycles of a multiprocessor's arithmetic.
 double DepthwiseWindows::predict(const DeviceInfo& d) const {
-  constexpr double kLaunchUs = 3, kMemory = 0.7, kArithmetic = 0.6, kAccess = 4, kTapAccess = 8;
-  const double memory = bytes_ / (1e3 * d.bandwidth_gbs * kMemory);
+  constexpr double kLaunchUs = 3, kMemory = 0.7, kFewTapsMemory = 0.8, kArithmetic = 0.6, kAccess = 4, kTapAccess = 8;
+  const double memory = bytes_ / (1e3 * d.bandwidth_gbs * (few_taps_ ? kFewTapsMemory : kMemory));
   const bool half = vec_ > 1 && size_of(type_) == 2;  // of the bytes per access
   const double access = kind_ == Kind::kTaps ? kTapAccess : half ? kAccess / 2 : kAccess;
   const double idle = std::max(1.0, static_cast<double>(d.units) / static_cast<double>(blocks_));
@@ -316,25 +376,27 @@ std::size_t DepthwiseWindows::workspace() const { return weights() ? sum_bytes(p
 
 std::vector<KernelSpec> DepthwiseWindows::kernels() const {
   const bool planes = kind_ == Kind::kPlanes, channels = kind_ == Kind::kChannels;
-  const std::string family = planes     ? "depthwise_window_planes"
-                             : channels ? "depthwise_window_channels"
-                                        : "depthwise_taps";
+  std::string family = "depthwise_taps";
+  if (kind_ != Kind::kTaps)
+    family = fmt::format("depthwise_{}_{}", few_taps_ ? "few_taps" : "window", planes ? "planes" : "channels");
   std::vector<std::string> options = {fmt::format("-DIN={}", name_of(type_)), fmt::format("-DOUT={}", name_of(type_))};
   const auto add = [&](const char* flag, int value) { options.push_back(fmt::format("-D{}={}", flag, value)); };
   add("DIRECTION", static_cast<int>(direction_));
   add("FILTER_W", filter_w_);
   if (kind_ == Kind::kTaps) {
     add("LAST", last_);
+  } else if (few_taps_) {
+    add(planes ? "UNITS" : "COLS", cols_);
   } else {
     add("CHUNK", chunk_);
     add("COLS", cols_);
   }
   if (channels) add("VEC", vec_);
-  if (planes) {
+  if (planes && !few_taps_) {
     add("DILATED", shape_.dilation_w > 1);
     add("LOCAL_FLOATS", local_floats_);
   }
-  if (planes && !weights()) {
+  if (planes && !few_taps_ && !weights()) {
     add("ROWS", rows_);
     add("TAP_FLOATS", tap_floats_);
   }
@@ -351,10 +413,15 @@ void DepthwiseWindows::run(Stream& stream, const Kernels& built, const Problem::
   const auto vector = static_cast<std::int64_t>(16 / size_of(type_));
   const auto by_src = divider(std::max<std::int64_t>(1, shape_.src_pitch / vector));
   const auto by_dst = divider(std::max<std::int64_t>(1, shape_.dst_pitch / vector));
-  const bool planes = kind_ == Kind::kPlanes;
+  const bool planes = kind_ == Kind::kPlanes, units = planes && few_taps_;
+  const auto by_line = divider(std::max<std::int64_t>(1, units_)), by_rows = divider(shape_.dst_h);
+  const std::int64_t units_of_channel = units_ * shape_.dst_h * shape_.images;
   if (weights()) {
     const Variants variants{direction_, weight_count_, parts_, vec_ > 1};
     const Launch shape = launch_shape(kThreads, blocks_);
+    if (units)
+      return launch_variant(stream, built, variants, shape, a, shape_, parts_, narrow(units_of_channel), by_line,
+                            by_rows);
     if (planes) return launch_variant(stream, built, variants, shape, a, shape_, parts_, by_src, by_dst);
     return launch_variant(stream, built, variants, shape, a, shape_, parts_);
   }
@@ -366,6 +433,9 @@ void DepthwiseWindows::run(Stream& stream, const Kernels& built, const Problem::
   const Kernel& kernel = *built[vec_ > 1 && !aligned(a) ? 1 : 0];
   const Launch shape =
       launch_shape(kThreads, blocks_, kind_ == Kind::kTaps ? std::min<std::int64_t>(shape_.images, kMaxImages) : 1);
+  if (units)
+    return launch(stream, kernel, shape, src, w, dst, bias, shape_, narrow(units_of_channel * shape_.channels), by_line,
+                  by_rows, divider(shape_.channels), scalars);
   if (planes) return launch(stream, kernel, shape, src, w, dst, bias, shape_, by_src, by_dst, scalars);
   launch(stream, kernel, shape, src, w, dst, bias, shape_, scalars);
 }
