@@ -139,6 +139,8 @@ struct MatrixProduct {
   std::int64_t batch, batch_step_a, batch_step_b, batch_step_c;
   int alignment;          // of the matrices in memory, in bytes
   std::size_t workspace;  // bytes it may use
+  bool bias = false;      // adds an element per row of c, of c's type
+  bool relu = false;      // then replaces negative results by 0
 };
 
 class Stream;
@@ -150,6 +152,7 @@ class Multiplier {
     const void *a, *b;
     void *c, *workspace;  // of MatrixProduct::workspace bytes
     float alpha, beta;
+    const void* bias = nullptr;
   };
   virtual ~Multiplier() = default;
   virtual void run(Stream&, const Operands&) const = 0;

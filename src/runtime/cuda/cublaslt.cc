@@ -19,9 +19,10 @@ namespace {
 
 // Enumerators of cublasLt.h and library_types.h.
 constexpr int kComputeFloat = 68, kComputeTf32 = 77;
-constexpr int kTransposeA = 3, kTransposeB = 4;                                  // attributes of a product
-constexpr int kBatchCount = 5, kBatchStride = 6;                                 // attributes of a matrix
-constexpr int kMaxWorkspace = 1, kReductions = 3, kAlignments[] = {5, 6, 7, 8};  // attributes of a preference
+constexpr int kTransposeA = 3, kTransposeB = 4, kEpilogue = 7, kBiasAddress = 8;  // attributes of a product
+constexpr int kRelu = 2, kBias = 4;                                               // of an epilogue
+constexpr int kBatchCount = 5, kBatchStride = 6;                                  // attributes of a matrix
+constexpr int kMaxWorkspace = 1, kReductions = 3, kAlignments[] = {5, 6, 7, 8};   // attributes of a preference
 constexpr std::uint32_t kReduceInSums = 2, kReduceAnyhow = 7;  // split K: reduction in the compute type, or in any type
 constexpr int kMaxChoices = 16;
 constexpr std::size_t kWorkspaceAlignment = 256;
@@ -127,6 +128,14 @@ class CublasLt final : public Multiplier {
     const int transpose[] = {p.transpose_a, p.transpose_b};
     Library::check(l.set_product(product_.made, kTransposeA, transpose, sizeof(int)), "describing a product");
     Library::check(l.set_product(product_.made, kTransposeB, transpose + 1, sizeof(int)), "describing a product");
+    if (p.bias || p.relu) {
+      const int epilogue = (p.bias ? kBias : 0) | (p.relu ? kRelu : 0);
+      Library::check(l.set_product(product_.made, kEpilogue, &epilogue, sizeof epilogue), "describing a product");
+    }
+    if (p.bias) {  // algorithms depend on the alignment of its address
+      const auto bias = static_cast<std::uintptr_t>(p.alignment);
+      Library::check(l.set_product(product_.made, kBiasAddress, &bias, sizeof bias), "describing a product");
+    }
     describe(a_, p.in, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k, p.step_a, p.batch_step_a);
     describe(b_, p.in, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n, p.step_b, p.batch_step_b);
     describe(c_, p.out, p.m, p.n, p.step_c, p.batch_step_c);
@@ -158,6 +167,12 @@ class CublasLt final : public Multiplier {
   }
 
   void run(Stream& stream, const Operands& o) const override {
+    std::unique_lock lock(bias_mutex_, std::defer_lock);
+    if (shape_.bias) {
+      lock.lock();
+      Library::check(library().set_product(product_.made, kBiasAddress, &o.bias, sizeof o.bias),
+                     "describing a product");
+    }
     const auto address = reinterpret_cast<std::uintptr_t>(o.workspace);
     void* const aligned =
         reinterpret_cast<void*>((address + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment);
@@ -187,6 +202,7 @@ class CublasLt final : public Multiplier {
       c_{library().destroy_matrix};
   Algorithm algorithm_{};
   std::size_t workspace_ = 0;
+  mutable std::mutex bias_mutex_;  // of the product's bias, which the library reads when it launches
 };
 
 }  // namespace

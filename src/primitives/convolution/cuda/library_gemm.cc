@@ -18,6 +18,7 @@ using gpu::kMiB;
 constexpr std::int64_t kLine = 256;                   // bytes: alignment of the parts of the workspace
 constexpr std::int64_t kMaxPartialBytes = 64 * kMiB;  // bytes of partial gradients of the weights
 constexpr std::int64_t kMaxGroups = 8;                // one product per group
+constexpr int kRelu = 3;                              // the activation in the C API
 
 enum Knobs { kChoice, kLibraryMiB, kChunkMiB };
 
@@ -46,6 +47,7 @@ class LibraryProduct {
         point_(point),
         tf32_(is_tf32(error)),
         direction_(p.direction),
+        epilogue_(p.epilogue),
         type_(p.x.type),
         parts_(gpu::parts(p, slices)),
         groups_(p.groups()),
@@ -63,6 +65,7 @@ class LibraryProduct {
     if (columns.in_place()) set_columns(p);
   }
 
+  static constexpr bool kFuses = true;
   static Verdict check(const DeviceInfo&, const Problem&, ErrorClass);
 
   static TuneSpace tune_space() {
@@ -128,6 +131,7 @@ class LibraryProduct {
     return writes_channels() ? std::array<T, 3>{w, src, dst} : std::array<T, 3>{src, w, dst};
   }
 
+  static Verdict check_fused(const Problem&);
   static bool in_place(const Problem&);
   static bool is_direct(const Problem& p) { return gpu::is_pointwise(p) || in_place(p); }
   static std::optional<gpu::Slices> slices_at(const Problem&, const TunePoint&);
@@ -140,6 +144,7 @@ class LibraryProduct {
   TunePoint point_;
   bool tf32_;
   Direction direction_;
+  Epilogue epilogue_;
   DataType type_;
   std::int64_t parts_, groups_, channels_, depth_, filters_, pixels_;  // channels, depth, filters per group
   bool last_, x_last_, sums_;  // channels innermost in y, in the matrix; the gradient is accumulated in fp32
@@ -156,8 +161,20 @@ Verdict LibraryProduct::check(const DeviceInfo& d, const Problem& p, ErrorClass 
   POLYMIO_REQUIRE(!p.depthwise() || p.k() / p.groups() > 1, "products of one row");
   POLYMIO_REQUIRE_MOST(p.y.is_channels_last() ? 1 : p.groups(), kMaxGroups, "groups with rows innermost");
   POLYMIO_REQUIRE_MOST(p.n() * gpu::pixels_of(p), kMax, "pixels of y");
+  if (const Verdict v = check_fused(p); !v) return v;
   POLYMIO_REQUIRE(slices_at(p, start()), "the least matrix, of 64 pixels or of one channel backward, exceeds 384 MiB");
   POLYMIO_REQUIRE(has_multipliers(d), "there is no cuBLASLt, or only one that is newer than the driver");
+  return {};
+}
+
+/// The library adds an element per row of its result, whose rows are channels then.
+Verdict LibraryProduct::check_fused(const Problem& p) {
+  if (p.epilogue.empty()) return {};
+  POLYMIO_REQUIRE(!p.epilogue.norm && !p.epilogue.scale && !p.epilogue.residual &&
+                      (p.epilogue.activation == 0 || p.epilogue.activation == kRelu),
+                  "fuses bias and ReLU only");
+  POLYMIO_REQUIRE(is_direct(p) && p.y.is_channels_last() && p.groups() == 1,
+                  "fuses into pointwise convolutions with channels last and without groups");
   return {};
 }
 
@@ -243,6 +260,8 @@ MatrixProduct LibraryProduct::product(const gpu::Slices& size, int alignment) co
   if (cuts_channels()) common_alignment = std::gcd(common_alignment, weight_step() * slices.channels * bytes);
   product.alignment = static_cast<int>(common_alignment);
   product.workspace = library_bytes_;
+  product.bias = epilogue_.bias;
+  product.relu = epilogue_.activation == kRelu;
   return product;
 }
 
@@ -291,7 +310,7 @@ void LibraryProduct::run(Stream& stream, const Kernels& built, std::size_t first
   char* const x = static_cast<char*>(c.x.address()) + c.x_at * size;
   char* const w = static_cast<char*>(c.w.address()) + c.part.channel * weight_step() * size;
   char* const y = static_cast<char*>(c.y.address()) + c.y_at * size;
-  Multiplier::Operands o = {nullptr, nullptr, nullptr, scratch, c.alpha, c.beta};
+  Multiplier::Operands o = {nullptr, nullptr, nullptr, scratch, c.alpha, c.beta, c.bias};
   if (sums_) {
     o.alpha = 1;
     o.beta = c.first ? 0 : 1;

@@ -133,14 +133,14 @@ Part part(const Problem& p, const Slices& s, std::int64_t index) {
            std::min(s.channels, channels - channel)}};
 }
 
-Verdict check_columns(const DeviceInfo& d, const Problem& p, Direction direction) {
+Verdict check_columns(const DeviceInfo& d, const Problem& p, Direction direction, bool fuses) {
   POLYMIO_REQUIRE(p.direction == direction, "serves another direction");
   const DataType t = p.x.type;
   POLYMIO_REQUIRE(t == DataType::kFloat || t == DataType::kHalf || t == DataType::kBFloat16,
                   "not a float of 16 or 32 bits");
   POLYMIO_REQUIRE(p.all_types(t), "mixed types");
   POLYMIO_REQUIRE(!p.depthwise() || p.k() != p.c(), "depthwise: products of one row");
-  if (const Verdict v = check_types(d, p); !v) return v;
+  if (const Verdict v = check_types(d, p, fuses); !v) return v;
   POLYMIO_REQUIRE(packed(p.y) && packed(p.w), "y or w is neither packed NCHW nor packed NHWC");
   POLYMIO_REQUIRE_MOST(pixels_of(p), std::int64_t{1} << 30, "pixels of an image of y");
   POLYMIO_REQUIRE_MOST(p.c() * taps_of(p), std::int64_t{1} << 30, "rows of the matrix");

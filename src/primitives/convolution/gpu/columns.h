@@ -16,8 +16,8 @@ std::int64_t pixels_of(const Problem&);
 /// Whether x is the matrix, in place: 1x1 filter, no padding, strides 1; or has_patches_in_place().
 bool is_pointwise(const Problem&);
 
-/// Sizes that fit the 32-bit indices of columns.cl, and layouts that the product supports.
-Verdict check_columns(const DeviceInfo&, const Problem&, Direction);
+/// Sizes that fit the 32-bit indices of columns.cl, and layouts that the product supports; no epilogue unless `fuses`.
+Verdict check_columns(const DeviceInfo&, const Problem&, Direction, bool fuses);
 
 /// How a batch is cut so that the matrix of a part fits the workspace: into runs of whole images; into runs of pixels
 /// of y of one image; or, in backward data, into runs of channels of x of one image, since a pixel of x sums products

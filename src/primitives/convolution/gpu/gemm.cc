@@ -63,6 +63,7 @@ class TiledProduct {
         full_(d, product_of(p, columns, slices, sums_), point[kTile]),
         rest_(d, product_of(p, columns, gpu::part(p, slices, parts_ - 1).size, sums_), point[kTile]) {}
 
+  static constexpr bool kFuses = false;
   static Verdict check(const DeviceInfo& d, const Problem& p, ErrorClass) {
     const auto slices = slices_at(p, default_point(d, p));
     POLYMIO_REQUIRE(slices, "the matrix of an image, or of 64 pixels where these can be cut, exceeds 384 MiB");

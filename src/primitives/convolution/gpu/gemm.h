@@ -19,6 +19,7 @@ constexpr std::int64_t kMostMatrix = 384 * kMiB;
 /// is the matrix if that is in the workspace.
 struct Chunk {
   Buffer x, w, y, workspace;
+  const void* bias;
   std::int64_t x_at, y_at;
   Part part;
   bool first, last, aligned;
@@ -40,7 +41,7 @@ class Gemm final : public Solver<Problem> {
       : Solver(info), direction_(d), error_(error) {}
 
   Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
-    if (const Verdict v = check_columns(d, p, direction_); !v) return v;
+    if (const Verdict v = check_columns(d, p, direction_, Product::kFuses); !v) return v;
     return Product::check(d, p, error_);
   }
 
@@ -94,7 +95,7 @@ class Gemm final : public Solver<Problem> {
     const Columns& columns = plan.product.columns;
     const bool backward = plan.problem.direction == Direction::kBackwardData, copied = !columns.direct();
     const MatrixPlace matrix = plan.product.matrix(a.workspace);
-    const bool all_aligned = aligned(a) && (!copied || is_aligned(matrix.buffer.handle));
+    const bool all_aligned = aligned(a) && is_aligned(a.bias) && (!copied || is_aligned(matrix.buffer.handle));
     const auto alpha = static_cast<float>(a.alpha), beta = static_cast<float>(a.beta);
     const Slices& slices = plan.product.slices;
     const std::int64_t count = parts(plan.problem, slices);
@@ -107,6 +108,7 @@ class Gemm final : public Solver<Problem> {
                      .w = a.w,
                      .y = a.y,
                      .workspace = a.workspace,
+                     .bias = a.bias,
                      .x_at = x_at,
                      .y_at = y_at,
                      .part = now,
