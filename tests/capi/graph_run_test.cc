@@ -208,6 +208,25 @@ TEST_F(GraphRun, ProductOfTransposedAndOfLowerRank) {
   g.expect(c, ref::product(g.dense(a), right, true, {4, 9, 13}), kFp32);
 }
 
+TEST_F(GraphRun, ProductBiasActivation) {
+  for (const miopenDataType_t type : {miopenFloat, miopenHalf, miopenBFloat16})
+    for (const Pointwise& f :
+         {Pointwise{.mode = MIOPEN_POINTWISE_RELU_FWD}, Pointwise{.mode = MIOPEN_POINTWISE_SIGMOID_FWD},
+          Pointwise{.mode = MIOPEN_POINTWISE_RELU_FWD, .upper_clip = 1.5}}) {
+      GraphBuilder p(handle);
+      const Sizes size = {2, 17, 24};
+      const int64_t a = p.input(type, {2, 17, 40}), b = p.input(type, {1, 40, 24}), bias = p.input(type, {1, 1, 24});
+      const int64_t c = p.tensor(type, size, true), sum = p.tensor(type, size, true), y = p.tensor(type, size);
+      p.product(a, b, c);
+      p.pointwise({.mode = MIOPEN_POINTWISE_ADD}, {bias, c}, sum);
+      p.pointwise(f, {sum}, y);
+      Dense want = ref::product(p.dense(a), p.dense(b), false, size);
+      want = ref::pointwise({.mode = MIOPEN_POINTWISE_ADD}, {&want, &p.dense(bias)}, size);
+      p.expect(y, ref::pointwise(f, {&want}, size), 4 * error_of(type));
+      EXPECT_EQ(p.engines(), 2);
+    }
+}
+
 TEST_F(GraphRun, Reductions) {
   for (int op = 0; op < 8; ++op) {
     GraphBuilder r(handle);

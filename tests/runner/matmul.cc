@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "primitives/matmul/matmul.h"
 #include "tests/runner/line.h"
@@ -16,11 +17,12 @@ namespace {
 
 using matmul::Problem;
 
+constexpr std::int64_t kRelu = 3;
 constexpr driver::Choice kResultTypes[] = {{"", driver::kNoType}, {"fp32", driver::kFloat}};
 
 struct Args {
   driver::DataType type = driver::kFloat;
-  std::int64_t m = 1, n = 1, k = 1, transpose_a = 0, transpose_b = 0, offset = 0;
+  std::int64_t m = 1, n = 1, k = 1, transpose_a = 0, transpose_b = 0, offset = 0, bias = 0, activation = 0;
   std::vector<std::int64_t> batch, a_batch, b_batch, a_strides, b_strides, c_strides;
   int result_type = driver::kNoType;
   double alpha = 1, beta = 0;
@@ -42,6 +44,8 @@ struct Args {
             {"", "b_strides", Integers{&b_strides}, "of b"},
             {"", "c_strides", Integers{&c_strides}, "of c"},
             {"", "offset", Integer{&offset, 0, kMost}, "elements before the matrices in their buffers"},
+            {"", "bias", Integer{&bias, 0, 1}, "an element per column is added"},
+            {"", "activation", Integer{&activation, 0, kRelu}, "0: none, 3: ReLU"},
             {"A", "alpha", driver::Real{&alpha}, "scale of the product"},
             {"B", "beta", driver::Real{&beta}, "scale of the old c"}};
   }
@@ -80,8 +84,10 @@ class MatmulCase final : public Case {
       problem_.a.lens[problem_.column()] = 0;
       problem_.b.lens[problem_.row()] = 0;
     }
+    problem_.epilogue = {args.bias != 0, static_cast<int>(args.activation)};
     matmul::validate(problem_);
     operands = {{wanted_.a}, {wanted_.b}, {wanted_.c, args.beta != 0 ? Use::kUpdated : Use::kWritten}};
+    if (args.bias != 0) operands.push_back({{wanted_.c.type, {wanted_.c.lens.back()}, {1}}});
   }
   std::string line() const override {
     return fmt::format("{} -A {} -B {} --offset {}", problem_.key(), args_.alpha, args_.beta, args_.offset);
@@ -98,6 +104,19 @@ class MatmulCase final : public Case {
     for (std::size_t i = 0; i < operands.size(); ++i)
       operands[i].content = random_tensor(operands[i].tensor, i + 1, Gaps::kNan);
     expected_ = evaluate(wanted_, operands[0].content.data(), operands[1].content.data(), operands[2].content.data());
+    const auto columns = static_cast<std::size_t>(wanted_.c.lens.back());
+    for (std::size_t i = 0; i < expected_.value.size(); ++i) {
+      double &value = expected_.value[i], &magnitude = expected_.magnitude[i];
+      // The sum may be rounded to c's type before the rest is applied.
+      if (!problem_.epilogue.empty()) magnitude += rounding_of(wanted_.c.type) * std::fabs(value);
+      if (args_.bias != 0) {
+        const double bias =
+            reference::load(wanted_.c.type, operands[3].content.data(), static_cast<std::int64_t>(i % columns));
+        value += bias;
+        magnitude += std::fabs(bias);
+      }
+      if (args_.activation == kRelu) value = std::max(value, 0.0);
+    }
   }
   /// With an offset, from that many elements before the matrices.
   void run(const AnyInvoker& invoke, Stream& stream, std::span<void* const> data, void* workspace,
@@ -113,6 +132,7 @@ class MatmulCase final : public Case {
     args.a_at = args_.offset;
     args.b_at = args_.offset;
     args.c_at = args_.offset;
+    if (args_.bias != 0) args.bias = data[3];
     args.alpha = args_.alpha;
     args.beta = args_.beta;
     args.workspace = workspace;
@@ -124,6 +144,11 @@ class MatmulCase final : public Case {
   }
 
  private:
+  /// What rounding to the type may change, in roundings to fp32.
+  static double rounding_of(reference::Type t) {
+    return t == reference::Type::kHalf ? 0x1p13 : t == reference::Type::kBFloat16 ? 0x1p16 : 0;
+  }
+
   Args args_;
   reference::Matmul wanted_;
   Problem problem_;

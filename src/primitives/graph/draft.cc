@@ -180,15 +180,16 @@ void Draft::add(const Node& n) {
   switch (n.kind) {
     case Kind::kPointwise: return add_chain({&n}, {n.out});
     case Kind::kConvolution: return add_convolution(n, {});
-    case Kind::kMatmul: return add_product(n);
+    case Kind::kMatmul: return add_product(n, {});
     case Kind::kReduction: return add_reduction(n);
     case Kind::kReshape: return add_reshape(n);
     case Kind::kRandom: return add_random(n);
   }
 }
 
-void Draft::add_product(const Node& n) {
-  const Operand c = tensor(n.out);
+void Draft::add_product(const Node& n, const Epilogue& fused) {
+  const bool is_fused = fused.y >= 0;
+  const Operand c = tensor(is_fused ? fused.y : n.out);
   Operand a = tensor(n.in[0]), b = tensor(n.in[1]);
   const std::int64_t k = a.desc.lens[static_cast<std::size_t>(a.desc.rank - 1)];
   const bool plain =
@@ -207,8 +208,10 @@ void Draft::add_product(const Node& n) {
   problem.a = a.desc;
   problem.b = b.desc;
   problem.c = result.desc;
+  problem.epilogue = {fused.bias >= 0, fused.activation};
   matmul::validate(problem);
-  push("matmul", {a, b, result}, problem.work(), [a, b, result, problem](Handle& handle) -> Built {
+  const Operand bias = fused.bias >= 0 ? tensor(fused.bias) : result;
+  push(is_fused ? "matmul+" : "matmul", {a, b, bias, result}, problem.work(), [=](Handle& handle) -> Built {
     const search::Call call = matmul::search_call(handle, problem, {});
     const auto plan = std::make_shared<const polymio::Plan>(call.first_plan());
     return {[=](const Running& on) {
@@ -216,6 +219,8 @@ void Draft::add_product(const Node& n) {
               args.a = on.address(a);
               args.b = on.address(b);
               args.c = on.address(result);
+              if (problem.epilogue.bias) args.bias = on.address(bias);
+              args.activation_alpha = fused.clip;
               args.workspace = on.scratch;
               args.workspace_bytes = plan->workspace;
               plan->invoke(on.stream, &args);

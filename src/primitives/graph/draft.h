@@ -64,11 +64,13 @@ class Draft {
   void add_softmax(int x, int y);
   struct Epilogue {
     int bias = -1, residual = -1, y = -1;  // tensors; -1: none
-    double scale = 1, residual_scale = 1;  // y = f(scale * convolution + residual_scale * residual + bias)
+    double scale = 1, residual_scale = 1;  // y = f(scale * product + residual_scale * residual + bias)
     int activation = 0;                    // as miopenActivationMode_t
     double clip = 0;                       // of a clipped ReLU
   };
   void add_convolution(const Node&, const Epilogue&);
+  /// With a bias and an activation.
+  void add_product(const Node&, const Epilogue&);
 
   Operand tensor(int number);
   /// Adds a step that computes on whole operands.
@@ -85,7 +87,6 @@ class Draft {
   Operand in_type(const Operand&, DataType);
   void push_chain(std::string name, const std::vector<Operand>& in, const std::vector<Operand>& out, Chain);
   void copy(const Operand& from, const Operand& to);
-  void add_product(const Node&);
   void add_reduction(const Node&);
   void add_reshape(const Node&);
   void add_random(const Node&);

@@ -1,4 +1,4 @@
-// Nodes that other primitives compute in one step: what follows a convolution, and softmax.
+// Nodes that other primitives compute in one step: what follows a convolution or a product, and softmax.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <optional>
@@ -18,6 +18,7 @@ class Finder {
     for (std::size_t i = 0; i < g_.nodes.size(); ++i) {
       if (covered_[i]) continue;
       if (g_.nodes[i].kind == Kind::kConvolution) convolution(static_cast<int>(i));
+      if (g_.nodes[i].kind == Kind::kMatmul) product(static_cast<int>(i));
       if (g_.nodes[i].kind == Kind::kReduction) softmax(static_cast<int>(i));
     }
     return std::move(items_);
@@ -50,14 +51,18 @@ class Finder {
     items_.push_back(std::move(item));
   }
 
-  // Convolution, then up to one sum with a tensor and one with a bias in either order, then an activation.
+  // A convolution, then up to one sum with a tensor and one with a bias in either order, then an activation.
 
-  bool is_bias(int t, int y) const {
+  /// Whether t is an element for each index of a dimension of y.
+  bool is_bias(int t, int y, std::size_t along) const {
     const TensorDesc &b = tensor(t).desc, &to = tensor(y).desc;
     if (b.type != to.type || b.rank != to.rank || b.rank < 2) return false;
     for (std::size_t d = 0; d < static_cast<std::size_t>(b.rank); ++d)
-      if (b.lens[d] != (d == 1 ? to.lens[1] : 1)) return false;
-    return b.strides[1] == 1 || b.lens[1] == 1;
+      if (b.lens[d] != (d == along ? to.lens[d] : 1)) return false;
+    return b.strides[along] == 1 || b.lens[along] == 1;
+  }
+  bool are_alike(int t, int other) const {
+    return tensor(t).desc.type == tensor(other).desc.type && tensor(t).desc.lens == tensor(other).desc.lens;
   }
 
   static std::optional<activation::Mode> activation_of(const Pointwise& p) {
@@ -71,6 +76,46 @@ class Finder {
     }
   }
 
+  /// If an activation is all that reads y.
+  void take_activation(Draft::Epilogue& e, std::vector<int>& nodes, int& y) const {
+    const int last = reader(y);
+    if (last < 0 || node(last).kind != Kind::kPointwise || !are_alike(node(last).out, y)) return;
+    const auto mode = activation_of(node(last).pointwise);
+    if (!mode) return;
+    e.activation = static_cast<int>(*mode);
+    e.clip = node(last).pointwise.upper_clip;
+    nodes.push_back(last);
+    y = node(last).out;
+  }
+
+  // A product, then a bias for each column, then an activation.
+
+  void product(int first) {
+    const Node& matmul = node(first);
+    const TensorDesc& c = tensor(matmul.out).desc;
+    for (const int in : matmul.in)
+      if (tensor(in).desc.type != c.type) return;
+    if (c.type != DataType::kFloat && c.type != DataType::kHalf && c.type != DataType::kBFloat16) return;
+    Draft::Epilogue e;
+    std::vector<int> nodes = {first}, reads = matmul.in;
+    int y = matmul.out;
+    if (const int next = reader(y); is_plain(next, Mode::kAdd) && are_alike(node(next).out, y)) {
+      const Node& sum = node(next);
+      const int other = sum.in[sum.in[0] == y ? 1 : 0];
+      if (!is_bias(other, y, static_cast<std::size_t>(c.rank - 1))) return;
+      e.bias = other;
+      nodes.push_back(next);
+      reads.push_back(other);
+      y = sum.out;
+    }
+    take_activation(e, nodes, y);
+    if (nodes.size() == 1) return;
+    e.y = y;
+    cover({nodes, reads, {y}, [first, e](Draft& d) {
+             d.add_product(d.graph().nodes[static_cast<std::size_t>(first)], e);
+           }});
+  }
+
   void convolution(int first) {
     const Node& conv = node(first);
     const Convolution& c = conv.convolution;
@@ -79,9 +124,7 @@ class Finder {
     std::vector<int> nodes = {first};
     std::vector<int> reads = conv.in;
     int y = conv.out;
-    const auto same = [&](int t) {
-      return tensor(t).desc.type == tensor(conv.out).desc.type && tensor(t).desc.lens == tensor(conv.out).desc.lens;
-    };
+    const auto same = [&](int t) { return are_alike(t, conv.out); };
     if (tensor(conv.in[0]).desc.type != tensor(conv.in[1]).desc.type ||
         tensor(conv.in[0]).desc.type != tensor(conv.out).desc.type)
       return;
@@ -92,7 +135,7 @@ class Finder {
       const int other = sum.in[first_slot ? 1 : 0];
       const double of_y = first_slot ? sum.pointwise.alpha1 : sum.pointwise.alpha2,
                    of_other = first_slot ? sum.pointwise.alpha2 : sum.pointwise.alpha1;
-      if (e.bias < 0 && is_bias(other, y) && of_y == 1 && of_other == 1) {
+      if (e.bias < 0 && is_bias(other, y, 1) && of_y == 1 && of_other == 1) {
         e.bias = other;
       } else if (e.residual < 0 && same(other) && (of_y == 1 || e.bias < 0)) {
         e.residual = other;
@@ -105,15 +148,7 @@ class Finder {
       reads.push_back(other);
       y = sum.out;
     }
-    const int last = reader(y);
-    if (last >= 0 && node(last).kind == Kind::kPointwise && same(node(last).out)) {
-      if (const auto mode = activation_of(node(last).pointwise)) {
-        e.activation = static_cast<int>(*mode);
-        e.clip = node(last).pointwise.upper_clip;
-        nodes.push_back(last);
-        y = node(last).out;
-      }
-    }
+    take_activation(e, nodes, y);
     if (nodes.size() == 1) return;
     e.y = y;
     cover({nodes, reads, {y}, [first, e](Draft& d) {

@@ -15,10 +15,20 @@ namespace polymio::matmul {
 
 inline constexpr int kMostRank = 5;
 
-/// c = alpha * a x b + beta * c for every batch index: a is [batch.., m, k], b [batch.., k, n], c [batch.., m, n], with
-/// any strides: a transpose is a pair of exchanged strides. A batch size of a or b is that of c, or 1: the matrix is
-/// then the same for all. a and b are fp32, fp16, bf16 or fp64; c has their type or, for 16-bit ones, fp32. Sums are in
-/// fp32, of fp64 in fp64. k may be 0, which make_tensor() does not allow: set the length in the description.
+/// What follows the product, per element of c.
+struct Epilogue {
+  bool bias = false;   // an element per column of c, of c's type, for all batches
+  int activation = 0;  // miopenActivationMode_t, not POWER; 0 is none
+  bool operator==(const Epilogue&) const = default;
+  bool empty() const { return *this == Epilogue{}; }
+  std::uint64_t hash(std::uint64_t seed) const;
+};
+
+/// c = activation(alpha * a x b + beta * c + bias) for every batch index: a is [batch.., m, k], b [batch.., k, n], c
+/// [batch.., m, n], with any strides: a transpose is a pair of exchanged strides. A batch size of a or b is that of c,
+/// or 1: the matrix is then the same for all. a and b are fp32, fp16, bf16 or fp64; c has their type or, for 16-bit
+/// ones, fp32. Sums are in fp32, of fp64 in fp64. k may be 0, which make_tensor() does not allow: set the length in the
+/// description.
 struct Problem final : ProblemOf<Problem> {
   /// The matrices begin `*_at` elements from the buffers: OpenCL's memory objects are used from their start only. c
   /// shares no memory with a and b, which nothing checks. beta 0 does not read c.
@@ -28,13 +38,16 @@ struct Problem final : ProblemOf<Problem> {
     void* c = nullptr;
     std::int64_t a_at = 0, b_at = 0, c_at = 0;
     double alpha = 1, beta = 0;
+    const void* bias = nullptr;
+    double activation_alpha = 0, activation_beta = 0, activation_gamma = 0;
     void* workspace = nullptr;
     std::size_t workspace_bytes = 0;
   };
 
   TensorDesc a, b, c;
+  Epilogue epilogue;
 
-  auto fields() const { return std::tie(a, b, c); }
+  auto fields() const { return std::tie(a, b, c, epilogue); }
   /// A line of tests/cases/matmul: no command of the driver.
   std::string key() const override;
   std::string family() const override;

@@ -63,6 +63,10 @@ TensorDesc matrices(DataType type, std::int64_t rows, std::int64_t columns, std:
   return t;
 }
 
+std::uint64_t Epilogue::hash(std::uint64_t seed) const {
+  return mix(seed, static_cast<std::uint64_t>(activation) << 1 | static_cast<std::uint64_t>(bias));
+}
+
 std::string Problem::key() const {
   std::string text = base_arg("matmul", a.type, 2) + fmt::format(" -m {} -n {} -k {}", m(), n(), k());
   const auto batch = batch_of(c);
@@ -79,14 +83,16 @@ std::string Problem::key() const {
   add_strides(a, "--a_strides");
   add_strides(b, "--b_strides");
   add_strides(c, "--c_strides");
+  if (epilogue.bias) text += " --bias 1";
+  if (epilogue.activation != 0) text += fmt::format(" --activation {}", epilogue.activation);
   return text;
 }
 
 std::string Problem::family() const {
   const auto order = [](std::int64_t row, std::int64_t column) { return column == 1 ? "n" : row == 1 ? "t" : "s"; };
   const Shape s = shape_of(*this);
-  return fmt::format("matmul {} {} {}{}{} {}", name_of(a.type), name_of(c.type), order(s.a_row, s.a_depth),
-                     order(s.b_depth, s.b_column), order(s.c_row, s.c_column),
+  return fmt::format("matmul{} {} {} {}{}{} {}", epilogue.empty() ? "" : "+", name_of(a.type), name_of(c.type),
+                     order(s.a_row, s.a_depth), order(s.b_depth, s.b_column), order(s.c_row, s.c_column),
                      s.batch.count() == 1 ? "single" : "batch");
 }
 
@@ -119,6 +125,11 @@ void validate(const Problem& p) {
               "a matrix of {} has sizes {} and strides {}: sizes must be positive, strides not negative",
               name_of(t->type), sizes_text(*t), strides_text(*t));
   require_separate(p.c, "c");
+  constexpr int kModes = 11, kPower = 6;
+  require(p.epilogue.activation >= 0 && p.epilogue.activation < kModes && p.epilogue.activation != kPower,
+          "the activation after a product is {}: allowed are 0 to {}, but {}", p.epilogue.activation, kModes - 1,
+          kPower);
+  require(p.epilogue.empty() || p.c.type != DataType::kDouble, "nothing follows products of fp64");
 }
 
 Shape shape_of(const Problem& p) {
@@ -151,7 +162,7 @@ Shape shape_of(const Problem& p) {
         s.c_row = dim.strides[Shape::kC];
       }
       s.m *= dim.size;
-    } else if (continues(dim, Shape::kA, Shape::kB, s.n, s.b_column, s.c_column)) {
+    } else if (!p.epilogue.bias && continues(dim, Shape::kA, Shape::kB, s.n, s.b_column, s.c_column)) {
       if (s.n == 1) {
         s.b_column = dim.strides[Shape::kB];
         s.c_column = dim.strides[Shape::kC];

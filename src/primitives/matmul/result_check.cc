@@ -29,6 +29,7 @@ class MatmulCheck final : public search::SampledCheck<Problem> {
   }
   const char* obstacle(const Args& a) const override {
     if (a.beta != 0) return "c is read, too";
+    if (!p_.epilogue.empty()) return "what follows the product is not evaluated";
     return a.a_at == 0 && a.b_at == 0 && a.c_at == 0 ? "" : "the matrices do not begin where the buffers do";
   }
   std::string name(std::int64_t element) const override { return fmt::format("c at offset {}", offset(element)); }

@@ -8,6 +8,7 @@
 
 #include "base/math.h"
 #include "kernels/cpu/conv_gemm.h"
+#include "kernels/cpu/epilogue.h"
 #include "kernels/cpu/kernels_of.h"
 #include "primitives/matmul/solvers.h"
 
@@ -53,7 +54,7 @@ Gemm gemm_of(const Problem& p, const Shape& s, std::int64_t depth_block) {
 class Products {
  public:
   Products(const Problem& p, const TunePoint& t, const DeviceInfo& device, int threads)
-      : kernels_(&kernels::kernels_of<GemmKernels>(device.isa)), batch_(shape_of(p).batch) {
+      : kernels_(&kernels::kernels_of<GemmKernels>(device.isa)), epilogue_(p.epilogue), batch_(shape_of(p).batch) {
     constexpr double kTaskOperations = 1 << 18;
     const Shape s = shape_of(p);
     gemm_ = gemm_of(p, s, t[kDepth]);
@@ -81,12 +82,28 @@ class Products {
       Gemm g = gemm_;
       g.alpha = args.alpha;
       g.beta = args.beta;
-      for (std::int64_t i = first; i < std::min(first + per_task_, pieces_); ++i) run_piece(g, args, i, scratch);
+      kernels::Epilogue epilogue = epilogue_of(args);
+      if (!epilogue_.empty()) g.epilogue = &epilogue;
+      for (std::int64_t i = first; i < std::min(first + per_task_, pieces_); ++i)
+        run_piece(g, epilogue, args, i, scratch);
     });
   }
 
  private:
-  void run_piece(Gemm& g, const Problem::Args& args, std::int64_t piece, void* scratch) const {
+  /// Without its y.
+  kernels::Epilogue epilogue_of(const Problem::Args& args) const {
+    kernels::Epilogue e;
+    e.bias = epilogue_.bias ? args.bias : nullptr;
+    e.channels_are_rows = exchanged_;
+    e.mode = epilogue_.activation;
+    e.alpha = args.activation_alpha;
+    e.beta = args.activation_beta;
+    e.gamma = args.activation_gamma;
+    return e;
+  }
+
+  void run_piece(Gemm& g, kernels::Epilogue& epilogue, const Problem::Args& args, std::int64_t piece,
+                 void* scratch) const {
     const std::int64_t parts = row_parts_ * column_parts_, part = piece % parts;
     const Cursor at(batch_, piece / parts);
     const std::int64_t m0 = part % row_parts_ * cut_.rows, n0 = part / row_parts_ * cut_.columns;
@@ -97,11 +114,13 @@ class Products {
     b.offset = args.b_at + at.offset(Shape::kB);
     g.c.data = args.c;
     g.c.offset = args.c_at + at.offset(Shape::kC);
+    epilogue.y = g.c;
     kernels_->run(g, m0, std::min(m0 + cut_.rows, g.m), n0, std::min(n0 + cut_.columns, g.n), scratch);
   }
 
   const GemmKernels* kernels_;
   Gemm gemm_;
+  Epilogue epilogue_;
   bool exchanged_ = false;  // a and b
   Loop batch_;
   kernels::Cut cut_;

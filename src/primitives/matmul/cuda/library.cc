@@ -19,6 +19,7 @@ enum Knobs : std::size_t { kChoice, kMiB };
 constexpr std::size_t kBytesPerMiB = 1 << 20;
 constexpr int kLargeMiB = 32, kVectorBytes = 16;
 constexpr std::int64_t kMaxLaunches = 16;
+constexpr int kRelu = 3;  // the activation in the C API
 
 /// A matrix for the library, which reads columns of contiguous elements: lanes, that is, rows of the left operand or
 /// columns of the right one; or depths. Elements of a single lane are contiguous depths.
@@ -55,6 +56,8 @@ struct Plan {
     product.step_a = left.step;
     product.step_b = right.step;
     product.step_c = c.step;
+    product.bias = p.epilogue.bias;
+    product.relu = p.epilogue.activation == kRelu;
     take_batch();
   }
 
@@ -114,6 +117,8 @@ class CudaLibrary final : public Solver<Problem> {
     POLYMIO_REQUIRE(p.k() > 0, "nothing is multiplied");
     const Plan plan(p);
     POLYMIO_REQUIRE(plan.fits, "a matrix has neither contiguous rows nor contiguous columns");
+    POLYMIO_REQUIRE(p.epilogue.activation == 0 || p.epilogue.activation == kRelu, "fuses bias and ReLU only");
+    POLYMIO_REQUIRE(!p.epilogue.bias || plan.exchanged, "adds a bias along contiguous elements of c only");
     POLYMIO_REQUIRE_MOST(plan.outer.count(), kMaxLaunches, "launches");
     const MatrixProduct& product = plan.product;
     POLYMIO_REQUIRE_MOST(std::max({product.m, product.n, product.k, product.batch}), kMost, "rows, columns or depths");
@@ -175,7 +180,7 @@ class CudaLibrary final : public Solver<Problem> {
     const char* const b = static_cast<const char*>(args.b) + args.b_at * in;
     char* const c = static_cast<char*>(args.c) + args.c_at * out;
     const auto bits = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p); };
-    const bool is_aligned = (bits(a) | bits(b) | bits(c)) % kVectorBytes == 0;
+    const bool is_aligned = (bits(a) | bits(b) | bits(c) | bits(args.bias)) % kVectorBytes == 0;
     const Multiplier& multiplier = is_aligned ? *made.aligned : *made.unaligned;
     Cursor at(plan.outer, 0);
     for (std::int64_t i = 0; i < plan.outer.count(); ++i, at.advance(1)) {
@@ -183,7 +188,7 @@ class CudaLibrary final : public Solver<Problem> {
       const void* right = b + at.offset(Shape::kB) * in;
       if (plan.exchanged) std::swap(left, right);
       multiplier.run(stream, {left, right, c + at.offset(Shape::kC) * out, args.workspace,
-                              static_cast<float>(args.alpha), static_cast<float>(args.beta)});
+                              static_cast<float>(args.alpha), static_cast<float>(args.beta), args.bias});
     }
   }
 

@@ -1,7 +1,7 @@
 // Batched matrix product on SIMT arithmetic: register tiles, double-buffered operands in local memory, any strides.
 // Options: IN, OUT, WIDE (1: fp64 sums), A_ALONG_DEPTH, B_ALONG_DEPTH (1: neighbouring threads load neighbouring
 // depths, else neighbouring rows of a or columns of b), FAST_N (1: they store neighbouring columns of c, else rows),
-// TILE_M/N/K, THREAD_M/N, RESIDENT (blocks per multiprocessor).
+// TILE_M/N/K, THREAD_M/N, RESIDENT (blocks per multiprocessor); unless WIDE: HAS_BIAS (one per column), MODE.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/portable.h"
 #include "kernels/gpu/portable/matmul_shape.h"
@@ -27,14 +27,26 @@ INLINE void local_load4(LOCAL const sum_t* p, sum_t* v) {
 }
 #endif
 #include "kernels/gpu/portable/tile.h"
+#if WIDE
+typedef struct {
+  double alpha, beta;
+} Scalars;
+#define BIAS_OF(bias, n) 0
+INLINE sum_t finished(sum_t v, GLOBAL const out_t* c, sum_t bias, Scalars s) {
+  v *= s.alpha;
+  return s.beta != 0 ? FMA64(s.beta, LOAD(OUT, c, 0), v) + bias : v + bias;
+}
+#else
+#include "kernels/gpu/portable/epilogue.h"
+#endif
 
 #define LOADS_A (TILE_M * TILE_K / THREADS)
 #define LOADS_B (TILE_N * TILE_K / THREADS)
 
 KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
     matmul(GLOBAL const in_t* RESTRICT a, GLOBAL const in_t* RESTRICT b, GLOBAL out_t* c, const MatmulShape s,
-           const MatmulBatch batch, const i64 a_at, const i64 b_at, const i64 c_at, const sum_t alpha,
-           const sum_t beta) {
+           const MatmulBatch batch, const i64 a_at, const i64 b_at, const i64 c_at, GLOBAL const out_t* RESTRICT bias,
+           const Scalars scalars) {
   SHARED sum_t a_tile[2][TILE_K * PITCH_M] __attribute__((aligned(16)));
   SHARED sum_t b_tile[2][TILE_K * PITCH_N] __attribute__((aligned(16)));
   const int thread = THREAD(0), per_matrix = s.tiles_m * s.tiles_n, matrix = BLOCK(0) / per_matrix;
@@ -103,9 +115,7 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
       const int n = n0 + tile_n + j / 4 * QUAD_STEP_N + j % 4;
       if (m >= s.m || n >= s.n) continue;
       const i64 at = m * s.c_row + n * s.c_column;
-      sum_t v = acc[i][j] * alpha;
-      if (beta != 0) v = MULTIPLY_ADD(beta, LOAD(OUT, c, at), v);
-      STORE(OUT, c, at, v);
+      STORE(OUT, c, at, finished(acc[i][j], c + at, BIAS_OF(bias, n), scalars));
     }
   }
 }

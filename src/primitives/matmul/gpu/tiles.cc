@@ -41,7 +41,16 @@ Orders orders_of(const Shape& s) {
   return {is_closer(s.a_depth, s.a_row), is_closer(s.b_depth, s.b_column), is_closer(s.c_column, s.c_row)};
 }
 
-KernelSpec spec_of(const DeviceInfo& d, DataType in, DataType out, const Orders& orders, const Tile& tile) {
+/// As matmul.cl has them.
+struct Scalars {
+  float alpha, beta, activation_alpha, activation_beta, activation_gamma;
+};
+struct WideScalars {
+  double alpha, beta;
+};
+
+KernelSpec spec_of(const DeviceInfo& d, DataType in, DataType out, const Orders& orders, const Tile& tile,
+                   const Epilogue& epilogue) {
   const std::pair<const char*, int> flags[] = {{"WIDE", in == DataType::kDouble},
                                                {"A_ALONG_DEPTH", orders.a_along_depth},
                                                {"B_ALONG_DEPTH", orders.b_along_depth},
@@ -51,7 +60,9 @@ KernelSpec spec_of(const DeviceInfo& d, DataType in, DataType out, const Orders&
                                                {"TILE_K", tile.k},
                                                {"THREAD_M", tile.thread_m},
                                                {"THREAD_N", tile.thread_n},
-                                               {"RESIDENT", tile.resident}};
+                                               {"RESIDENT", tile.resident},
+                                               {"HAS_BIAS", epilogue.bias},
+                                               {"MODE", epilogue.activation}};
   std::vector<std::string> options = {fmt::format("-DIN={}", name_of(in)), fmt::format("-DOUT={}", name_of(out))};
   for (const auto& [name, value] : flags) options.push_back(fmt::format("-D{}={}", name, value));
   if (d.gpu.fp64) options.emplace_back("-DFP64");
@@ -134,20 +145,23 @@ class GpuTiles final : public GpuSolver<Problem> {
   }
 
   std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
-    return {spec_of(d, p.a.type, p.c.type, orders_of(shape_of(p)), tile_of(t))};
+    return {spec_of(d, p.a.type, p.c.type, orders_of(shape_of(p)), tile_of(t), p.epilogue)};
   }
 
   Invoker assemble(const DeviceInfo&, const Problem& p, const TunePoint& t, const Kernels& built) const override {
     const Tile& tile = tile_of(t);
     const Shape s = shape_of(p);
     const Launch shape = launch_shape(tile.threads(), blocks_of(s, tile));
-    return [built, shape, wide = is_wide(p), matrices = matrices_of(s, tile), batch = batch_of(s)](Stream& stream,
-                                                                                                   const Args& a) {
-      const auto run = [&](auto alpha, auto beta) {
+    return [built, shape, wide = is_wide(p), has_bias = p.epilogue.bias, matrices = matrices_of(s, tile),
+            batch = batch_of(s)](Stream& stream, const Args& a) {
+      const auto run = [&](const auto& scalars) {
         launch(stream, *built[0], shape, Buffer(a.a), Buffer(a.b), Buffer(a.c), matrices, batch, a.a_at, a.b_at, a.c_at,
-               alpha, beta);
+               Buffer(has_bias ? a.bias : a.c), scalars);
       };
-      wide ? run(a.alpha, a.beta) : run(static_cast<float>(a.alpha), static_cast<float>(a.beta));
+      const auto real = [](double v) { return static_cast<float>(v); };
+      wide ? run(WideScalars{a.alpha, a.beta})
+           : run(Scalars{real(a.alpha), real(a.beta), real(a.activation_alpha), real(a.activation_beta),
+                         real(a.activation_gamma)});
     };
   }
 };
@@ -159,7 +173,7 @@ std::vector<KernelSpec> programs(const DeviceInfo& device, DataType in, DataType
   std::vector<KernelSpec> specs;
   for (const bool along_depth : {false, true}) {
     const Orders orders{along_depth, along_depth, along_depth};
-    specs.push_back(spec_of(device, in, out, orders, kTiles[along_depth ? kLargestWideTile : 0]));
+    specs.push_back(spec_of(device, in, out, orders, kTiles[along_depth ? kLargestWideTile : 0], {}));
   }
   return specs;
 }
