@@ -227,6 +227,27 @@ TEST_F(GraphRun, ProductBiasActivation) {
     }
 }
 
+/// Sums that are no bias or residual of one product only: of two products, and of a product with itself.
+TEST_F(GraphRun, SumsOfProducts) {
+  const Sizes row = {1, 1, 24};
+  for (const bool same : {false, true}) {
+    GraphBuilder p(handle);
+    const int64_t a = p.input(miopenFloat, {1, 1, 40}), b = p.input(miopenFloat, {1, 40, 24});
+    const int64_t c = p.input(miopenFloat, {1, 1, 9}), d = p.input(miopenFloat, {1, 9, 24});
+    const int64_t first = p.tensor(miopenFloat, row, true), y = p.tensor(miopenFloat, row);
+    p.product(a, b, first);
+    Dense left = ref::product(p.dense(a), p.dense(b), false, row), right = left;
+    int64_t second = first;
+    if (!same) {
+      second = p.tensor(miopenFloat, row, true);
+      p.product(c, d, second);
+      right = ref::product(p.dense(c), p.dense(d), false, row);
+    }
+    p.pointwise({.mode = MIOPEN_POINTWISE_ADD}, {first, second}, y);
+    p.expect(y, ref::pointwise({.mode = MIOPEN_POINTWISE_ADD}, {&left, &right}, row), kFp32);
+  }
+}
+
 TEST_F(GraphRun, Reductions) {
   for (int op = 0; op < 8; ++op) {
     GraphBuilder r(handle);
@@ -403,6 +424,20 @@ TEST_F(GraphRun, ConvolutionBiasResidualActivation) {
   convolution_chain(handle, miopenFloat, false, false);
   convolution_chain(handle, miopenFloat, true, true);
   convolution_chain(handle, miopenHalf, false, true);
+}
+
+TEST_F(GraphRun, SumOfTwoConvolutions) {
+  const GraphBuilder::Window w{{1, 1}, {1, 1}, {1, 1}, {1, 1}, miopenConvolution, 1, 0};
+  const Sizes x = {2, 8, 6, 7}, f = {16, 8, 3, 3}, y = {2, 16, 6, 7};
+  const int64_t tx = g.input(miopenFloat, x), f1 = g.input(miopenFloat, f), f2 = g.input(miopenFloat, f);
+  const int64_t y1 = g.tensor(miopenFloat, y, true), y2 = g.tensor(miopenFloat, y, true),
+                out = g.tensor(miopenFloat, y);
+  g.convolution(ref::Direction::kForward, w, tx, f1, y1);
+  g.convolution(ref::Direction::kForward, w, tx, f2, y2);
+  g.pointwise({.mode = MIOPEN_POINTWISE_ADD}, {y1, y2}, out);
+  const Dense one = convolution(ref::Direction::kForward, g.dense(tx), g.dense(f1), y, w),
+              two = convolution(ref::Direction::kForward, g.dense(tx), g.dense(f2), y, w);
+  g.expect(out, ref::pointwise({.mode = MIOPEN_POINTWISE_ADD}, {&one, &two}, y), 3 * kFp32);
 }
 
 /// softmax(scale * q k') v as nodes.

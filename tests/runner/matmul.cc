@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 #include "primitives/matmul/matmul.h"
 #include "tests/runner/line.h"
@@ -84,6 +85,8 @@ class MatmulCase final : public Case {
       problem_.a.lens[problem_.column()] = 0;
       problem_.b.lens[problem_.row()] = 0;
     }
+    if (args.activation != 0 && args.activation != kRelu)
+      throw std::invalid_argument(fmt::format("--activation {}: allowed are 0 and {}", args.activation, kRelu));
     problem_.epilogue = {args.bias != 0, static_cast<int>(args.activation)};
     matmul::validate(problem_);
     operands = {{wanted_.a}, {wanted_.b}, {wanted_.c, args.beta != 0 ? Use::kUpdated : Use::kWritten}};

@@ -129,7 +129,7 @@ void Draft::add_convolution(const Node& n, const Epilogue& fused) {
   if (fused.residual >= 0) copy(tensor(fused.residual), result);
   std::vector<Operand> operands = {r.x, r.w, r.y};
   const Operand bias = fused.bias >= 0 ? tensor(fused.bias) : result;
-  operands.push_back(bias);
+  if (problem.epilogue.bias) operands.push_back(bias);
   const bool is_fused = fused.y >= 0;
   push(is_fused ? "convolution+" : "convolution", operands, problem.flops(), [=](Handle& handle) -> Built {
     const search::Call call = convolution::make_call(handle, problem, {});

@@ -211,7 +211,9 @@ void Draft::add_product(const Node& n, const Epilogue& fused) {
   problem.epilogue = {fused.bias >= 0, fused.activation};
   matmul::validate(problem);
   const Operand bias = fused.bias >= 0 ? tensor(fused.bias) : result;
-  push(is_fused ? "matmul+" : "matmul", {a, b, bias, result}, problem.work(), [=](Handle& handle) -> Built {
+  std::vector<Operand> operands = {a, b, result};
+  if (problem.epilogue.bias) operands.push_back(bias);
+  push(is_fused ? "matmul+" : "matmul", operands, problem.work(), [=](Handle& handle) -> Built {
     const search::Call call = matmul::search_call(handle, problem, {});
     const auto plan = std::make_shared<const polymio::Plan>(call.first_plan());
     return {[=](const Running& on) {

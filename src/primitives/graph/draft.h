@@ -113,7 +113,7 @@ struct Item {
   std::vector<int> reads, writes;
   std::function<void(Draft&)> add;  // null: a single node
 };
-/// Replaces nodes by what computes several at once: convolutions with an epilogue, softmax.
+/// Replaces nodes by what computes several at once: convolutions and products with an epilogue, softmax.
 std::vector<Item> find_patterns(const Graph&);
 
 }  // namespace polymio::graph

@@ -137,7 +137,8 @@ void validate(const Graph&, const Node&);
 
 /// How a graph is cut into steps.
 enum class Engine : int {
-  kFused = 0,  // chains of pointwise nodes are one pass; convolutions with what follows, softmax and attention one step
+  /// Chains of pointwise nodes are a pass; convolutions and products with what follows, softmax and attention a step.
+  kFused = 0,
   kNodes = 1,  // every node is a step
 };
 

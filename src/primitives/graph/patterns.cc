@@ -34,10 +34,11 @@ class Finder {
       if (std::ranges::find(g_.nodes[i].in, t) != g_.nodes[i].in.end()) found.push_back(static_cast<int>(i));
     return found;
   }
-  /// The only reader of a virtual tensor, or -1.
+  /// The only reader of a virtual tensor, if no other item has it; else -1.
   int reader(int t) const {
     const auto found = readers(t);
-    return tensor(t).is_virtual && found.size() == 1 ? found[0] : -1;
+    if (!tensor(t).is_virtual || found.size() != 1 || covered_[static_cast<std::size_t>(found[0])]) return -1;
+    return found[0];
   }
   bool is(int i, Mode mode) const {
     return i >= 0 && node(i).kind == Kind::kPointwise && node(i).pointwise.mode == mode;
@@ -50,8 +51,6 @@ class Finder {
     for (const int n : item.nodes) covered_[static_cast<std::size_t>(n)] = true;
     items_.push_back(std::move(item));
   }
-
-  // A convolution, then up to one sum with a tensor and one with a bias in either order, then an activation.
 
   /// Whether t is an element for each index of a dimension of y.
   bool is_bias(int t, int y, std::size_t along) const {
@@ -102,7 +101,7 @@ class Finder {
     if (const int next = reader(y); is_plain(next, Mode::kAdd) && are_alike(node(next).out, y)) {
       const Node& sum = node(next);
       const int other = sum.in[sum.in[0] == y ? 1 : 0];
-      if (!is_bias(other, y, static_cast<std::size_t>(c.rank - 1))) return;
+      if (sum.in[0] == sum.in[1] || !is_bias(other, y, static_cast<std::size_t>(c.rank - 1))) return;
       e.bias = other;
       nodes.push_back(next);
       reads.push_back(other);
@@ -115,6 +114,8 @@ class Finder {
              d.add_product(d.graph().nodes[static_cast<std::size_t>(first)], e);
            }});
   }
+
+  // A convolution, then up to one sum with a tensor and one with a bias in either order, then an activation.
 
   void convolution(int first) {
     const Node& conv = node(first);
