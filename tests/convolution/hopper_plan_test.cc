@@ -142,7 +142,7 @@ TEST_F(HopperPlan, TilesWithHalo) {
     }
 }
 
-// A halo for each remainder by the strides; slices, groups; filters smaller than the stride; types and planes.
+// A halo for each phase; slices, groups; filters smaller than the stride; types and planes.
 TEST_F(HopperPlan, TilesWithHaloAndStrides) {
   for (const Shape& s :
        {Shape{.x = {2, 64, 13, 18}, .w = {64, 64, 3, 3}, .pad = {1, 1}, .stride = {2, 2}},
@@ -150,7 +150,9 @@ TEST_F(HopperPlan, TilesWithHaloAndStrides) {
         Shape{.x = {2, 72, 4, 9, 10}, .w = {80, 72, 2, 3, 3}, .pad = {1, 1, 1}, .stride = {2, 2, 1}},
         Shape{.x = {2, 136, 230}, .w = {72, 136, 10}, .pad = {3}, .stride = {5}},
         Shape{.x = {2, 48, 13, 18}, .w = {48, 24, 3, 3}, .pad = {1, 1}, .stride = {2, 2}, .groups = 2},
-        Shape{.x = {1, 64, 12, 15}, .w = {64, 64, 1, 2}, .stride = {3, 3}}})
+        Shape{.x = {1, 64, 12, 15}, .w = {64, 64, 1, 2}, .stride = {3, 3}},
+        // No reach, and an odd number of 8 columns that fill the tile: those dropped need a row of their own.
+        Shape{.x = {3, 64, 2, 16}, .w = {64, 64, 2, 2}, .stride = {2, 2}}})
     for (const int units : {1, 5}) {
       Layer(kForward, s, {.alpha = 2, .beta = 1, .units = units}).check(cuda::hopper_halo_point(kForward));
       Layer(kForward, s, {.units = units, .planes = true}).check(cuda::hopper_halo_point(kForward));

@@ -337,14 +337,14 @@ Programs programs() {
   add_product<Half, 2, true, 12, 1, Old, kMany>(all);
   add_product<Half, 2, false, 10, 2, Old>(all);
   add_product<Half, 2, true, 10, 2, Old>(all);
-  add_halos<false, Old, 24, 48, 64, 72, 104, 112, 120, 152, 184, 192, 232>(all);
+  add_halos<false, Old, 8, 24, 48, 64, 72, 104, 112, 120, 152, 184, 192, 232>(all);
   add_halos<false, All, 120>(all);
   add_planes<0, 1, 5, 8, 10, 12>(all);
   add_product<Half, 2, false, 1, 2, Planes>(all);
   add_product<Half, 2, true, 12, 1, Planes, kMany>(all);
   add_product<Half, 3, false, 11, 1, Planes>(all);
   add_product<Half, 2, false, 8, 1, PlanesBiasRelu>(all);
-  add_halos<false, Planes, 24, 48, 64, 72, 104, 112, 120, 152, 184, 192, 232>(all);
+  add_halos<false, Planes, 8, 24, 48, 64, 72, 104, 112, 120, 152, 184, 192, 232>(all);
   add_halos<true, Planes, 112, 152, 184, 192, 232>(all);
   add_halos<false, PlanesBiasRelu, 120>(all);
   add_halos<true, Old, 112, 152, 184, 192, 232>(all);

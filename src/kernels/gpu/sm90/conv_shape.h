@@ -56,7 +56,7 @@ struct ConvUnsplit {
 };
 
 /// Sizes of ConvHalo. A tile is of one slice (D) of an image, or of one group of channels; with its halo it begins at
-/// `base` from its first output pixel. With strides there is a halo for each remainder of rows and columns by them.
+/// `base` from its first output pixel. With strides there is a halo for each phase of the source.
 struct ConvHaloShape {
   int reduced, outputs;  // of a group
   int groups;            // if more than one, in the place of slices: size[2] is their number

@@ -1,10 +1,9 @@
 // Forward convolution, and its gradient of data with unit strides, on sm90, for few channels: rows of the matrix
 // product are output channels, columns the pixels of a tile of an image. The tile is loaded with its halo once for all
-// taps of a slice (D) of the filter, or with strides for every so many-th of its taps from every so many-th pixel: 64
-// channels of a pixel, or 32 of fp32, are a row of 128 bytes in shared memory, so that a tap is a shift of the operand
-// by whole rows. If the last are half as many or fewer, their rows have half the length. Columns run over the rows of
-// the halo; those beyond the tile's width are dropped. The consumers work on different tiles, so that one stores while
-// the other multiplies.
+// taps of a slice (D) of the filter, with strides once for each phase: 64 channels of a pixel, or 32 of fp32, are a row
+// of 128 bytes in shared memory, so that a tap is a shift of the operand by whole rows. If the last are half as many or
+// fewer, their rows have half the length. Columns run over the rows of the halo; those beyond the tile's width are
+// dropped. The consumers work on different tiles, so that one stores while the other multiplies.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/sm90/conv_epilogue.cuh"
 #include "kernels/gpu/sm90/tensor_map.cuh"
@@ -71,8 +70,7 @@ struct ConvHalo {
 
   static DEVICE int blocks_of(const ConvHaloShape& s) { return (s.reduced + kDepth - 1) / kDepth; }
 
-  /// Tiles with halo that a tile of the output reads: of 64 channels for each slice of the filter and each remainder of
-  /// its rows and columns by the strides.
+  /// Tiles with halo that a tile of the output reads: of 64 channels for each slice of the filter and each phase.
   static DEVICE int halos_of(const ConvHaloShape& s) {
     return blocks_of(s) * s.taps[2] * min(s.step[1], s.taps[1]) * min(s.step[0], s.taps[0]);
   }

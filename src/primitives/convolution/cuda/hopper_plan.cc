@@ -504,8 +504,9 @@ HopperHalo hopper_halo(const Problem& p) {
   const std::int64_t halos = HopperHalo::halos(size_of(src.type)), stages = HopperHalo::stages(size_of(src.type));
   const std::int64_t reduced = src.lens[1] / groups, outputs = dst.lens[1] / groups;
   const bool is_resident = slice_taps * phase[2].taps * hopper_steps(reduced, depth) <= stages;
+  // A row more than the halo has, for columns that are dropped.
   const auto bytes_of = [&](std::int64_t halo_w, std::int64_t columns) {
-    return row_bytes(reach_h * halo_w + reach_w + columns);
+    return row_bytes(reach_h * halo_w + reach_w + columns + 1);
   };
   const std::int64_t slice_halos = halos_along(phase[0]) * halos_along(phase[1]);
   const Halo halo = best_halo(
