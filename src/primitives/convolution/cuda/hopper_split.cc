@@ -130,7 +130,7 @@ Verdict check(const DeviceInfo& d, const Problem& p, Direction direction, std::i
     POLYMIO_REQUIRE(t->is_channels_last() || t->is_channels_first(), "inputs that are not packed");
   for (const Problem& slice : slices_of(p, most_bytes).shapes) {
     if (const Verdict v = cuda::hopper_serves(of_parts(slice)); !v) return v;
-    POLYMIO_REQUIRE(copied_bytes(slice) <= most_bytes, "parts of a row need more than 512 MiB");
+    POLYMIO_REQUIRE_MOST(copied_bytes(slice), most_bytes, "bytes of the parts of a row");
   }
   return {};
 }

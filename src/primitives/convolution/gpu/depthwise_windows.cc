@@ -175,7 +175,7 @@ bool DepthwiseWindows::has_tiny_planes() const {
 bool DepthwiseWindows::has_few_taps() const {
   constexpr int kMostTaps = 8, kLeastColumns = 20;  // of 4 bytes each, a window of 8 results
   const auto& s = shape_;
-  if (kind_ == Kind::kTaps || s.filter_h != 1 || s.src_h != s.dst_h || s.dilation_w != 1) return false;
+  if (kind_ == Kind::kTaps || s.filter_h != 1 || s.pad_h != 0 || s.src_h != s.dst_h || s.dilation_w != 1) return false;
   if (filter_w_ < 2 || filter_w_ > kMostTaps || std::min(s.src_w, s.dst_w) < kLeastColumns) return false;
   if (kind_ == Kind::kChannels) return has_vectors_of_4() && size_of(type_) == 2;
   return static_cast<double>(s.dst_w) * s.dst_h * s.images * s.channels < static_cast<double>(std::int64_t{1} << 31);
@@ -217,7 +217,7 @@ void DepthwiseWindows::plan_few_taps(const DeviceInfo& d, int variant) {
   const std::int64_t slots = kThreads / s.lanes, chunks = ceil_div(s.channels / vec_, std::int64_t{s.lanes});
   const auto groups = [&] { return ceil_div(lines * ceil_div(s.dst_w, s.tile_w), slots); };
   s.tile_w = narrow(kMostColumns);
-  while (s.tile_w > 2 * cols_ && chunks * groups() < kBlocksPerProcessor * d.units) s.tile_w /= 2;
+  while (!weights() && s.tile_w > 2 * cols_ && chunks * groups() < kBlocksPerProcessor * d.units) s.tile_w /= 2;
   if (weights())
     set_parts(chunks, groups());
   else
