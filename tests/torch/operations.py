@@ -307,7 +307,8 @@ def gradients(compute, inputs, dy):
 
 
 def prelu_backward(lib, x, shared=True):
-    weight, dy, dx = torch.randn(1 if shared else x.shape[1], device=x.device).to(x.dtype), torch.randn_like(x), like(x)
+    # Positive gradients: the terms of a parameter's sum, one for each negative x, have one sign.
+    weight, dy, dx = torch.randn(1 if shared else x.shape[1], device=x.device).to(x.dtype), torch.rand_like(x), like(x)
     dw, d, dp, size = like(weight), lib.tensor(x), lib.tensor(weight), ctypes.c_size_t()
     lib("miopenGetPReLUBackwardWorkspaceSize", lib.handle, d, dp, ctypes.byref(size))
     workspace = torch.empty(max(size.value, 1), dtype=torch.uint8, device=x.device)
@@ -401,12 +402,12 @@ def ctc_loss(lib, x, longest=10, blank=0):
 
     ours = lib.bound("miopenCTCLoss", lib.handle, d, x, *arrays, losses, d, gradient, 0, descriptor, workspace, size)
 
-    @torch.enable_grad()
     def theirs(x=x):
-        logits = x.detach().clone().requires_grad_()
-        each = functional.ctc_loss(logits.log_softmax(2), labels[:int(counts.sum())].long(), inputs.long(), counts.long(),
-                                   blank, "none")
-        return [each.detach(), torch.autograd.grad(each.sum(), logits)[0]]
+        with torch.enable_grad():
+            logits = x.detach().clone().requires_grad_()
+            each = functional.ctc_loss(logits.log_softmax(2), labels[:int(counts.sum())].long(), inputs.long(),
+                                       counts.long(), blank, "none")
+            return [each.detach(), torch.autograd.grad(each.sum(), logits)[0]]
 
     return Operation(ours, theirs, [losses, gradient], [x, gradient])
 
