@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/math.h"
+#include "primitives/activation/activation.h"
 #include "primitives/convolution/gpu/gemm.h"
 
 namespace polymio::convolution {
@@ -18,7 +19,7 @@ using gpu::kMiB;
 constexpr std::int64_t kLine = 256;                   // bytes: alignment of the parts of the workspace
 constexpr std::int64_t kMaxPartialBytes = 64 * kMiB;  // bytes of partial gradients of the weights
 constexpr std::int64_t kMaxGroups = 8;                // one product per group
-constexpr int kRelu = 3;                              // the activation in the C API
+constexpr int kRelu = static_cast<int>(activation::Mode::kRelu);
 
 enum Knobs { kChoice, kLibraryMiB, kChunkMiB };
 

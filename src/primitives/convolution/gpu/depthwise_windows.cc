@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/math.h"
+#include "primitives/activation/activation.h"
 #include "primitives/convolution/cpu/epilogue.h"
 
 namespace polymio::convolution::gpu {
@@ -36,7 +37,7 @@ struct FewTaps {
 };
 constexpr FewTaps kFewTaps[] = {{2, 1, 6}, {1, 2, 8}};
 
-constexpr int kPower = 6;  // the activation that computes in double
+constexpr int kPower = static_cast<int>(activation::Mode::kPower);  // computes in double
 
 std::span<const Run> runs_of(bool planes, bool weights) {
   if (!planes) return kChannelRuns;
@@ -205,10 +206,8 @@ void DepthwiseWindows::plan_few_taps(const DeviceInfo& d, int variant) {
     cols_ = weights() ? kFewTaps[variant].weights_units : kFewTaps[variant].units;
     units_ = ceil_div(s.dst_w + results - 1, results);
     const std::int64_t units = lines * units_, of_block = kThreads * cols_;
-    if (weights())
-      set_parts(s.channels, ceil_div(units, of_block));
-    else
-      blocks_ = ceil_div(units * s.channels, of_block);
+    if (weights()) return set_parts(s.channels, ceil_div(units, of_block));
+    blocks_ = ceil_div(units * s.channels, of_block);
     return;
   }
   cols_ = kFewTaps[variant].cols;
@@ -217,11 +216,9 @@ void DepthwiseWindows::plan_few_taps(const DeviceInfo& d, int variant) {
   const std::int64_t slots = kThreads / s.lanes, chunks = ceil_div(s.channels / vec_, std::int64_t{s.lanes});
   const auto groups = [&] { return ceil_div(lines * ceil_div(s.dst_w, s.tile_w), slots); };
   s.tile_w = narrow(kMostColumns);
-  while (!weights() && s.tile_w > 2 * cols_ && chunks * groups() < kBlocksPerProcessor * d.units) s.tile_w /= 2;
-  if (weights())
-    set_parts(chunks, groups());
-  else
-    blocks_ = chunks * groups();
+  if (weights()) return set_parts(chunks, groups());
+  while (s.tile_w > 2 * cols_ && chunks * groups() < kBlocksPerProcessor * d.units) s.tile_w /= 2;
+  blocks_ = chunks * groups();
 }
 
 void DepthwiseWindows::plan_planes(const DeviceInfo& d, int variant) {
@@ -390,16 +387,16 @@ std::vector<KernelSpec> DepthwiseWindows::kernels() const {
   } else {
     add("CHUNK", chunk_);
     add("COLS", cols_);
+    if (planes) {
+      add("DILATED", shape_.dilation_w > 1);
+      add("LOCAL_FLOATS", local_floats_);
+      if (!weights()) {
+        add("ROWS", rows_);
+        add("TAP_FLOATS", tap_floats_);
+      }
+    }
   }
   if (channels) add("VEC", vec_);
-  if (planes && !few_taps_) {
-    add("DILATED", shape_.dilation_w > 1);
-    add("LOCAL_FLOATS", local_floats_);
-  }
-  if (planes && !few_taps_ && !weights()) {
-    add("ROWS", rows_);
-    add("TAP_FLOATS", tap_floats_);
-  }
   if (!weights()) {
     add("HAS_BIAS", epilogue_.bias);
     add("MODE", epilogue_.activation);

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <utility>
 
+#include "primitives/activation/activation.h"
 #include "primitives/matmul/solvers.h"
 
 namespace polymio::matmul {
@@ -19,7 +20,7 @@ enum Knobs : std::size_t { kChoice, kMiB };
 constexpr std::size_t kBytesPerMiB = 1 << 20;
 constexpr int kLargeMiB = 32, kVectorBytes = 16;
 constexpr std::int64_t kMaxLaunches = 16;
-constexpr int kRelu = 3;  // the activation in the C API
+constexpr int kRelu = static_cast<int>(activation::Mode::kRelu);
 
 /// A matrix for the library, which reads columns of contiguous elements: lanes, that is, rows of the left operand or
 /// columns of the right one; or depths. Elements of a single lane are contiguous depths.
