@@ -2,12 +2,23 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <memory>
+#include <string>
 
 #include "base/dynlib.h"
 #include "base/error.h"
 #include "runtime/device.h"
+#include "runtime/queue.h"
 
 namespace polymio {
+
+/// A new queue of a CUDA device; null on other devices. A handle on it can be recorded.
+inline std::shared_ptr<Queue> queue_for_graphs(const std::string& device) {
+  const int number = device_number(device);
+  if (number >= static_cast<int>(devices().size()) ||
+      devices()[static_cast<std::size_t>(number)].kind != DeviceKind::kCuda)
+    return nullptr;
+  return known_queue(create_queue(number, false).native()).queue;
+}
 
 class Graphs {
  public:

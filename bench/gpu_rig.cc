@@ -149,14 +149,6 @@ struct LostDevice : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-std::shared_ptr<Queue> queue_of(const std::string& device) {
-  const int number = device_number(device);
-  if (number >= static_cast<int>(devices().size()) ||
-      devices()[static_cast<std::size_t>(number)].kind != DeviceKind::kCuda)
-    return nullptr;
-  return known_queue(create_queue(number, false).native()).queue;
-}
-
 /// Copies of a problem's tensors, which calls use in rotation so that none finds them in the L2 cache.
 class Tensors {
  public:
@@ -209,7 +201,7 @@ class Rig {
                                                  : Time::time_point::max()),
         seed_(options.seed ? static_cast<std::uint64_t>(options.seed)
                            : static_cast<std::uint64_t>(std::time(nullptr)) & driver::kMaxInt),
-        queue_(queue_of(options.device)),
+        queue_(queue_for_graphs(options.device)),
         handle_(options.device, queue_ ? queue_->native() : nullptr),
         stream_(handle_.stream()),
         graphs_(stream_),

@@ -61,6 +61,10 @@ start_all_on() {  # device; what has no case files takes longest, and is first
     "solver_tests Gpu*.*"; do
     start "operations.$1.$((i++))" 540 "$build/bin/${job% *}" --gtest_filter="${job#* }"
   done
+  for job in batch layer group pooling softmax lrn convolution attention loss recurrent reduce; do
+    [[ $1 = cuda* ]] && start "operations.$1.$((i++))" 540 \
+      python3 "$here/tests/torch/torch_test.py" "$build/lib/libMIOpen.so.1" --device cuda --shapes 8 --only $job
+  done
   for file in "$POLYMIO_TEST_CASES"/*/*.txt; do
     title=$(basename "$(dirname "$file")")_$(basename "$file" .txt)
     cases=$POLYMIO_TEST_CASES pieces=$file
@@ -127,7 +131,7 @@ report() {  # what, names of its logs
     [ "$status" = 0 ] && grep -q PASSED "$file" && ! grep -q SKIPPED "$file" && continue
     ok=failed
     echo "$(basename "$file"): status $status"
-    grep -E 'Failure|wrong|exception|FAILED|SKIPPED|[Ee]rror|no device' -A4 "$file" | head -20
+    grep -E 'Failure|wrong|WRONG|exception|FAILED|SKIPPED|[Ee]rror|no device' -A4 "$file" | head -20
   done
   slowest=$(for file in "$work"/$2.status; do echo "$(cut -d' ' -f2 "$file") s: $(basename "$file" .status)"; done | sort -rn | head -3)
   echo "${slowest//$'\n'/, }"

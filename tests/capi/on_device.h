@@ -19,7 +19,7 @@ class There {
       : handle_(handle), host_(const_cast<void*>(host)), bytes_(bytes), shift_(shift) {
     if (on_cpu()) return;
     expect_ok(polymioMalloc(handle_, &memory_, bytes_ + shift_));
-    expect_ok(polymioCopy(handle_, address(), host_, bytes_, polymioCopyHostToDevice));
+    upload();
   }
   template <class Container>
   There(miopenHandle_t handle, Container& host)
@@ -30,6 +30,9 @@ class There {
     if (on_cpu()) return;
     fetch();
     expect_ok(polymioFree(handle_, memory_));
+  }
+  void upload() const {
+    if (!on_cpu()) expect_ok(polymioCopy(handle_, address(), host_, bytes_, polymioCopyHostToDevice));
   }
   /// Copies the buffer back now.
   void fetch() const {

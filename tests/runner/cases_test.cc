@@ -11,6 +11,7 @@
 #include <map>
 #include <set>
 
+#include "bench/gpu_graph.h"
 #include "core/registry.h"
 #include "tests/device.h"
 #include "tests/runner/case_files.h"
@@ -19,7 +20,8 @@ namespace polymio::test {
 namespace {
 
 Handle& handle() {
-  static Handle h(device_name(), nullptr);
+  static const std::shared_ptr<Queue> queue = queue_for_graphs(device_name());
+  static Handle h(device_name(), queue ? queue->native() : nullptr);
   return h;
 }
 

@@ -53,10 +53,8 @@ class GetitemCase final : public PassCase {
     for (const auto& [dim, begin, end, step] : p_.slices) slices.push_back({dim, begin, end, step});
     getitem::Backward b{{&dy, data[output_ - 1]}, {&dx, data[output_]}, indices, dims, slices, p_.offset, {}};
     const std::size_t bytes = indices.empty() ? 0 : getitem::workspace_bytes(descs[0].count());
-    void* const workspace = stream.allocate(bytes + 1);
-    getitem::backward(stream, b, static_cast<char*>(workspace) + 1, bytes);
-    stream.synchronize();
-    stream.deallocate(workspace);
+    if (!workspace_) workspace_ = {stream.allocate(bytes + 1), [&](void* p) { stream.deallocate(p); }};
+    getitem::backward(stream, b, static_cast<char*>(workspace_.get()) + 1, bytes);
   }
   reference::Comparison compare(const void* result) const override {
     return reference::compare(arithmetic(p_, expected_), p_.dx, result, expected_.dx);
@@ -65,6 +63,7 @@ class GetitemCase final : public PassCase {
   reference::Getitem p_;
   bool outside_;
   reference::GetitemResult expected_;
+  mutable std::shared_ptr<void> workspace_;
 };
 
 }  // namespace

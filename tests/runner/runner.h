@@ -101,9 +101,9 @@ inline constexpr Primitive kPrimitives[] = {
     {"mha", mha_cases},
 };
 
-/// Runs the solver twice, the second time on buffers that are misaligned by one element. Expects: results that the case
-/// accepts, equal in both runs if the solver is deterministic; guard bytes before and after every buffer, inputs and
-/// gaps of the output unchanged.
+/// Runs the solver twice, the second time on buffers that are misaligned by one element and, on a CUDA device whose
+/// stream is not the default one, from a graph. Expects: results that the case accepts, equal in both runs if the
+/// solver is deterministic; guard bytes before and after every buffer, inputs and gaps of the output unchanged.
 void check(Handle&, const Case&, const SolverBase&, const TunePoint&);
 
 }  // namespace polymio::test

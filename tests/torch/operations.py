@@ -168,6 +168,7 @@ class Window:
         if self.mode == 0:
             name, ones = f"max_pool{self.suffix}_with_indices_backward", [1] * len(self.size)
             return getattr(aten, name)(dy, x, self.size, self.stride, self.pad, ones, False, indices)
+        dy, x = dy.contiguous(), x.contiguous()  # on CUDA PyTorch's result for channels last is another
         return getattr(aten, f"avg_pool{self.suffix}_backward")(dy, x, self.size, self.stride, self.pad, False,
                                                                self.mode == 2, None)
 
@@ -263,7 +264,7 @@ def group_norm(lib, x, groups=32):
                      ctypes.c_float(EPSILON), d, y, ds, mean, ds, rstd)
 
     def theirs(x=x):
-        return aten.native_group_norm(x, weight.to(x.dtype), bias.to(x.dtype), x.shape[0], x.shape[1],
+        return aten.native_group_norm(x.contiguous(), weight.to(x.dtype), bias.to(x.dtype), x.shape[0], x.shape[1],
                                       math.prod(x.shape[2:]), groups, EPSILON)
 
     return Operation(ours, theirs, [y, mean, rstd], [x, y])

@@ -80,7 +80,7 @@ def recurrent(lib, x, lengths, mode="lstm", hidden=8, layers=2, both=False):
     def theirs(x=x):
         x, w = x.detach().requires_grad_(), net.w.detach().to(x.dtype).requires_grad_()
         run = getattr(torch, mode if mode in ("lstm", "gru") else f"rnn_{mode}")
-        out, *last = run(x, size, net.start(x.dtype), net.parts(w), True, layers, 0.0, False, both)
+        out, *last = run(x, size, net.start(x.dtype), net.parts(w), True, layers, 0.0, True, both)
         return [out.detach(), last[0].detach(), *torch.autograd.grad(out, (x, w), net.dy.to(x.dtype))]
 
     return Operation(net.train, theirs, [net.y, net.hy, net.dx, net.dw], [x, net.y, net.w, net.dy, net.dx, net.dw])

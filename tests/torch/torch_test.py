@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The primitives against PyTorch on the CPU, a second oracle that shares nothing with the tests' reference: random sizes,
-types and layouts; what both compute is compared with PyTorch's result in double.
+types and layouts; what both compute is compared with PyTorch's result in double. On a GPU what is compared is a replay
+of a CUDA graph.
 
 Usage: torch_test.py libMIOpen.so.1 [--shapes N] [--only PART] [--device cpu|cuda] [--seed S]"""
 # SPDX-License-Identifier: MIT
@@ -159,6 +160,18 @@ def difference(got, want):
     return ((got - want).norm() / want.norm().clamp_min(least)).item() if want.numel() else 0.0
 
 
+def replay(operation):
+    """Records the call in a CUDA graph and computes its results again by a replay."""
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
+        operation.ours()
+    for result in operation.results:
+        result.fill_(float("nan") if result.is_floating_point() else -1)
+    graph.replay()
+    torch.cuda.synchronize()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("library")
@@ -167,6 +180,8 @@ def main():
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    if options.device != "cpu":
+        torch.cuda.set_stream(torch.cuda.Stream())  # the default one cannot be recorded
     lib, failed = op.Library(options.library, options.device), collections.Counter()
     for name, make in CASES.items():
         if options.only not in name:
@@ -180,7 +195,7 @@ def main():
             dtype = operation.theirs.__defaults__[0].dtype
             operation.ours()
             if options.device != "cpu":
-                torch.cuda.synchronize()
+                replay(operation)
             for result, want in zip(operation.results, in_double(operation)):
                 error = difference(result, want)
                 worst[dtype] = max(worst[dtype], error)
@@ -191,6 +206,7 @@ def main():
                           f"{tuple(want.shape)}")
         print(f"{name}: {options.shapes} problems, largest difference "
               + ", ".join(f"{str(t)[6:]} {e:.1e}" for t, e in worst.items()), flush=True)
+    print("FAILED" if failed else "PASSED")
     return 1 if failed else 0
 
 
