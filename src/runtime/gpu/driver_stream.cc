@@ -197,7 +197,7 @@ class DriverStream final : public GpuStream {
   TensorMap tensor_map(const TensorMapSpec& spec, Buffer tensor) const override {
     if (!driver_.tensor_maps.im2col) return GpuStream::tensor_map(spec, tensor);
     const Current current(driver_, context_);
-    return encode(driver_, spec, at(tensor));
+    return gpu::tensor_map(driver_, spec, at(tensor));
   }
   std::unique_ptr<Multiplier> multiplier(const MatrixProduct& product, int choice) override {
     if (!driver_.multiplier) return nullptr;
