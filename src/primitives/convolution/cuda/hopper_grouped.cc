@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cmath>
-#include <tuple>
 
 #include "base/math.h"
 #include "primitives/convolution/cuda/hopper.h"
@@ -127,14 +126,19 @@ class HopperGrouped final : public GpuSolver<Problem> {
     const Invoker convolve = solver(p).assemble(d, q, point, Kernels(built.begin() + 1, built.end()));
     const std::int64_t taps = cuda::hopper_taps(p), bytes = weight_bytes(q);
     const bool last = p.w.is_channels_last();
-    const std::array<int, 7> sizes{
-        narrow(p.k()),  narrow(p.k() / p.groups()), narrow(p.w.lens[1]),           narrow(taps),
-        narrow(merged), narrow(last ? 1 : taps),    narrow(last ? p.w.lens[1] : 1)};
+    kernels::MergedGroupsShape groups{};
+    groups.all_outputs = narrow(p.k());
+    groups.outputs = narrow(p.k() / p.groups());
+    groups.channels = narrow(p.w.lens[1]);
+    groups.taps = narrow(taps);
+    groups.merged = narrow(merged);
+    groups.channel_step = last ? 1 : groups.taps;
+    groups.tap_step = last ? groups.channels : 1;
     const Launch shape = launch_shape(kThreads, ceil_div(is_weights(p) ? p.w.count() : q.w.count(), kThreads));
-    return [built, convolve, sizes, shape, bytes, weights = is_weights(p)](Stream& stream, const Args& a) {
+    return [built, convolve, groups, shape, bytes, weights = is_weights(p)](Stream& stream, const Args& a) {
       char* const w = gpu::align_up(a.workspace, kAlignment);
       const auto copy = [&](Buffer from, Buffer to, const auto&... scalars) {
-        std::apply([&](auto... n) { launch(stream, *built[0], shape, from, to, n..., scalars...); }, sizes);
+        launch(stream, *built[0], shape, from, to, groups, scalars...);
       };
       Args in = a;
       in.w = w;

@@ -432,7 +432,7 @@ struct ConvWeights {
     Work work;
     NO_UNROLL
     for (int turn = 0; work_at(s, turn, work); ++turn) {
-      float* const partials = s.has_parts ? a.partials + i64(blockIdx.x / s.group_blocks) * s.outputs * pitch : nullptr;
+      float* const partials = s.has_parts ? a.partials + part_at(s, pitch) : nullptr;
       const int row = work.row(s) * kRowSlabs * 64, column = work.column(s) * kSlabs;
       NO_UNROLL
       for (int i = 0; i < kRowSlabs * kSlabs; ++i) {

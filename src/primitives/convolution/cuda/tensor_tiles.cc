@@ -361,18 +361,11 @@ void TensorTiles::launch_tiles(Stream& stream, const Kernels& built, const Probl
 }
 
 void TensorTiles::run(Stream& stream, const Kernels& built, const Problem& p, const Problem::Args& a) const {
-  // As the kernel has them, in both forms.
-  struct Integers {
+  struct Integers {  // as the kernel has them
     double alpha, beta;
   };
-  struct Floats {
-    float alpha, beta, activation_alpha, activation_beta, activation_gamma;
-  };
-  const auto real = [](double v) { return static_cast<float>(v); };
-  if (in_ == DataType::kInt8) return launch_tiles(stream, built, p, a, Integers{a.alpha, a.beta});
-  launch_tiles(
-      stream, built, p, a,
-      Floats{real(a.alpha), real(a.beta), real(a.activation_alpha), real(a.activation_beta), real(a.activation_gamma)});
+  in_ == DataType::kInt8 ? launch_tiles(stream, built, p, a, Integers{a.alpha, a.beta})
+                         : launch_tiles(stream, built, p, a, gpu::epilogue_scalars(a));
 }
 
 }  // namespace cuda

@@ -148,6 +148,11 @@ bool aligned(const Problem::Args& a) {
   return ((bits(a.x) | bits(a.w) | bits(a.y)) & 15) == 0;
 }
 
+kernels::EpilogueScalars epilogue_scalars(const Problem::Args& a) {
+  return {static_cast<float>(a.alpha), static_cast<float>(a.beta), static_cast<float>(a.activation_alpha),
+          static_cast<float>(a.activation_beta), static_cast<float>(a.activation_gamma)};
+}
+
 double tensor_bytes(const Problem& p) {
   const auto bytes = [](const TensorDesc& t) {
     return static_cast<double>(t.count()) * static_cast<double>(size_of(t.type));

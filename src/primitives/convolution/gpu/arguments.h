@@ -53,6 +53,8 @@ kernels::Divider divider(std::int64_t divisor);
 /// Whether all three tensors begin at multiples of 16 bytes.
 bool aligned(const Problem::Args&);
 
+kernels::EpilogueScalars epilogue_scalars(const Problem::Args&);
+
 /// Bytes of the three tensors.
 double tensor_bytes(const Problem&);
 

@@ -41,11 +41,7 @@ Orders orders_of(const Shape& s) {
   return {is_closer(s.a_depth, s.a_row), is_closer(s.b_depth, s.b_column), is_closer(s.c_column, s.c_row)};
 }
 
-/// As matmul.cl has them.
-struct Scalars {
-  float alpha, beta, activation_alpha, activation_beta, activation_gamma;
-};
-struct WideScalars {
+struct WideScalars {  // as in matmul.cl
   double alpha, beta;
 };
 
@@ -160,8 +156,8 @@ class GpuTiles final : public GpuSolver<Problem> {
       };
       const auto real = [](double v) { return static_cast<float>(v); };
       wide ? run(WideScalars{a.alpha, a.beta})
-           : run(Scalars{real(a.alpha), real(a.beta), real(a.activation_alpha), real(a.activation_beta),
-                         real(a.activation_gamma)});
+           : run(kernels::EpilogueScalars{real(a.alpha), real(a.beta), real(a.activation_alpha),
+                                          real(a.activation_beta), real(a.activation_gamma)});
     };
   }
 };
