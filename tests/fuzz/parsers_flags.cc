@@ -74,6 +74,11 @@ void parse_problem(Args args, Arguments arguments) {
   args.problem();
 }
 
+/// The bias of a convolution has tensors only.
+struct BiasArgs {
+  static driver::Flags rows() { return {}; }
+};
+
 struct Parser {
   std::string_view base;
   void (*parse)(driver::DataType, Arguments);
@@ -86,6 +91,7 @@ constexpr Parser kParsers[] = {
     {"lrn", parse_own<driver::LrnArgs>},
     {"dropout", parse_own<driver::DropoutArgs>},
     {"CBAInfer", parse_own<driver::FusionArgs>},
+    {"bias", parse_own<BiasArgs>},
     {"adam", [](driver::DataType, Arguments a) { parse_tensors({}, driver::AdamArgs(a[0]), a); }},
     {"prelu", parse_list<driver::PreluArgs>},
     {"rope", parse_list<driver::RopeArgs>},
@@ -120,6 +126,7 @@ const std::vector<std::string>& lines() {
       "lrn -n 2 -c 9 -H 4 -W 4 -N 5 -A 1e-4 -B 0.75 -K 2 -m cross",
       "dropout -n 2 -c 3 -H 4 -W 5 -O NHWC -F 1 -p 0.25 -L 5 --reserve 0",
       "CBAInferfp16 -n 2 -c 4 -H 6 -W 6 -k 8 -y 3 -x 3 -p 1 -q 1 -F 0 -m 3",
+      "biasfp16 -_ 3 -n 2 -c 3 -! 4 -H 5 -W 7 -I NDHWC -F 2 -i 3",
       "adamfp16 -n 3 -c 5 -H 4 -W 6 -I NHWC -l 0.01 --amsgrad 1 --step 7 --in_place 1",
       "prelu -D 4,3,5 -P 3 --in_strides 15,1,3",
       "rope -X 4,6,8 --rotary 6,8 -F 2 --dout_strides 48,8,1",

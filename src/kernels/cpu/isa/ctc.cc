@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/ctc.h"
 
+#include <algorithm>
+
 #include "kernels/cpu/isa/isa_namespaces.h"
 #include "kernels/cpu/isa/math_functions.h"
 
@@ -30,13 +32,17 @@ V log1p_two(V x) {
 }
 
 CtcSum sum(const float* x, i64 count) {
-  V largest = load(x), total{};
+  constexpr i64 kBlock = 4096;  // more ones in an fp32 sum are lost from 2^24 on
+  V largest = load(x);
   for (i64 i = kN; i < count; i += kN) largest = larger(largest, load(x + i));
   const float most = largest_lane(largest);
-  for (i64 i = 0; i < count; i += kN) total += exp_of<float>(load(x + i) - most);
-  float all = 0;
-  for (int i = 0; i < kN; ++i) all += total[i];
-  return {most, all};
+  double all = 0;
+  for (i64 first = 0; first < count; first += kBlock) {
+    V total{};
+    for (i64 i = first; i < std::min(first + kBlock, count); i += kN) total += exp_of<float>(load(x + i) - most);
+    for (int i = 0; i < kN; ++i) all += static_cast<double>(total[i]);
+  }
+  return {most, static_cast<float>(all)};
 }
 
 void exponentials(const float* x, i64 count, float shift, float* out) {
