@@ -293,6 +293,25 @@ TEST_F(HopperPacking, CopiesOfAllSizes) {
   check_directions({.x = {1, 19, 3, 9, 10}, .w = {66, 19, 3, 3, 3}, .pad = {1, 1, 1}});
 }
 
+TEST_F(HopperPacking, SpaceToDepthAlongAStride) {
+  constexpr auto kBf16 = DataType::kBFloat16;
+  const Shape slices{
+      .x = {2, 32, 5, 6, 8}, .w = {40, 32, 3, 3, 3}, .pad = {1, 1, 1}, .stride = {2, 2, 2}, .type = kBf16};
+  const Shape four{.x = {3, 16, 6, 44}, .w = {24, 16, 2, 7}, .pad = {0, 3}, .stride = {1, 4}, .type = DataType::kHalf};
+  const Shape line{.x = {2, 24, 132}, .w = {16, 24, 4}, .pad = {1}, .stride = {2}, .type = kBf16};
+  const Shape fp32{.x = {2, 16, 9, 20}, .w = {32, 16, 3, 3}, .pad = {1, 1}, .stride = {2, 2}};
+  for (Shape s : {slices, four, line, fp32}) {
+    s.channels_last = true;
+    for (const Direction d : {Direction::kForward, Direction::kBackwardData}) {
+      const cuda::HopperPacking plan = cuda::hopper_packing(problem(d, s));
+      EXPECT_FALSE(plan.x.copied);
+      EXPECT_EQ(plan.inner.c(), s.x[1] * s.stride.back());
+    }
+    check_directions(s);
+    check_directions(s, 2);
+  }
+}
+
 TEST_F(HopperPacking, SlicesOfImagesAndRows) {
   constexpr auto kBf16 = DataType::kBFloat16;
   const Shape images{.x = {7, 40, 6, 8}, .w = {72, 40, 3, 3}, .pad = {1, 1}, .type = DataType::kHalf};

@@ -248,6 +248,51 @@ void fold_source(HopperPacking& plan, const Problem& p, const SourceFold& f) {
   g.dilation[at] = dilation;
 }
 
+/// The block of a space-to-depth along W that fills steps of the kernels better: the stride, so that blocks have stride
+/// 1; 1 where there is none.
+std::int64_t depth_block(const Problem& p) {
+  const Axis w = axis(p, 0);
+  if (p.direction == Direction::kBackwardWeights || !has_few_channels(p) || p.c() % unit_of(p.x) != 0) return 1;
+  if (w.dilation != 1 || w.in % w.stride != 0 || w.stride * p.c() > depth_of(p.x)) return 1;
+  if (!needs_copy(p, p.x) && meaningful_strides(p.x)[static_cast<std::size_t>(p.x.rank - 1)] != p.c()) return 1;
+  const std::int64_t taps = round_up(round_up(w.pad, w.stride) - w.pad + w.filter, w.stride);
+  return 2 * taps <= 3 * w.filter ? w.stride : 1;  // at most a third of them are zero
+}
+
+/// x or its copy with blocks of neighbouring pixels of a row as one pixel, with the channels of all, and w to match.
+/// Taps that the filter does not have are zero.
+void space_to_depth(HopperPacking& plan, const Problem& p, std::int64_t block) {
+  const Axis w = axis(p, 0);
+  const std::int64_t before = round_up(w.pad, block) - w.pad;  // taps before the filter's first
+  const std::int64_t taps = ceil_div(before + w.filter, block), depth = block * p.c();
+  const auto last = static_cast<std::size_t>(p.x.rank - 1), at = static_cast<std::size_t>(p.spatial() - 1);
+  Problem& q = plan.inner;
+  if (needs_copy(p, p.x)) {
+    q.x = channels_last(p.x, p.n(), p.c());
+    plan.x = whole_copy(p.x, p.n(), p.c());
+  }
+  auto strides = meaningful_strides(q.x);
+  std::vector<std::int64_t> lens(q.x.lens.begin(), q.x.lens.begin() + q.x.rank);
+  lens[1] = strides[last] = depth;
+  lens[last] = w.in / block;
+  q.x = tensor(p.x.type, lens, {strides.begin(), strides.begin() + q.x.rank});
+  q.geometry.pad[at] = (w.pad + before) / block;
+  q.geometry.stride[at] = 1;
+
+  TensorDesc filter = p.w;
+  filter.lens[last] = taps;
+  q.w = channels_last(filter, q.y.lens[1], depth);
+  const std::int64_t rows = plane_of(p.w) / w.filter;  // of all slices
+  set_tensor(plan.w, p.w, false);
+  set_folded(plan.w, p.w.type, q.y.lens[1], rows, taps, depth);
+  kernels::FoldShape& k = plan.w.shape;
+  k.height = narrow(rows);
+  k.fold_h = 1;
+  k.fold_w = narrow(block);
+  k.fold_c = narrow(p.c());
+  k.pad_w = narrow(before);
+}
+
 /// One axis of dx in blocks: a convolution of dy.
 struct BlockAxis {
   std::int64_t block, first, taps, stride;  // first: the index of dy that the first tap of block 0 reads
@@ -352,13 +397,19 @@ HopperPacking packing_of(const Problem& p) {
     q.y = channels_last(p.y, p.n(), copied_channels(p, p.y));
     plan.y = whole_copy(p.y, p.n(), q.y.lens[1]);
   }
-  if (data) {
-    if (const auto fold = data_fold(p)) {
-      fold_data(plan, p, *fold, q.y.lens[1]);
-      return plan;
-    }
-  } else if (const auto fold = source_fold(p)) {
-    fold_source(plan, p, *fold);
+  const auto source = data ? std::nullopt : source_fold(p);
+  const auto blocks = data ? data_fold(p) : std::nullopt;
+  const bool better = data ? blocks && needs_copy(p, p.x) : source && joins_existing(p, *source);
+  if (const std::int64_t block = better ? 1 : depth_block(p); block > 1) {
+    space_to_depth(plan, p, block);
+    return plan;
+  }
+  if (blocks) {
+    fold_data(plan, p, *blocks, q.y.lens[1]);
+    return plan;
+  }
+  if (source) {
+    fold_source(plan, p, *source);
     return plan;
   }
   if (needs_copy(p, p.x)) {
