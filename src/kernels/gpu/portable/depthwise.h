@@ -2,13 +2,18 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#ifndef THREADS
 #define THREADS 256
+#endif
 #define TAPS (FILTER_H * FILTER_W)
 #define MAX_CHANNELS 128  // per block
 
 #if VEC == 4
 #define LOAD_VEC(p, v) load4(p, v)
 #define STORE_VEC(p, v) store4(p, v)
+#elif VEC == 2
+#define LOAD_VEC(p, v) ((v)[0] = LOAD(IN, p, 0), (v)[1] = LOAD(IN, p, 1))
+#define STORE_VEC(p, v) store2(p, v)
 #elif VEC == VECTOR
 #define LOAD_VEC(p, v) load_vector(p, v)
 #define STORE_VEC(p, v) store_vector(p, v)

@@ -106,6 +106,7 @@ INLINE u16 half_of_float(float v) { return __builtin_bit_cast(u16, (_Float16)v);
 #define BLOCKS(d) ((int)((d) == 0 ? gridDim.x : (d) == 1 ? gridDim.y : gridDim.z))
 #define THREAD(d) ((int)((d) == 0 ? threadIdx.x : (d) == 1 ? threadIdx.y : threadIdx.z))
 #define BARRIER() __syncthreads()
+#define LANES_BARRIER() __syncwarp()
 #define THREADS_PER_BLOCK(n) __launch_bounds__(n)
 #define THREADS_PER_BLOCK_OF(n, blocks) \
   __launch_bounds__(n, blocks)  // limits registers so that `blocks` fit a multiprocessor
@@ -133,6 +134,10 @@ INLINE u16 half_of_float(float v) {
 #endif
 #endif
 
+// Of 32 threads that follow each other, the first of them a multiple of 32; all threads of the block call it.
+#ifndef LANES_BARRIER
+#define LANES_BARRIER() BARRIER()
+#endif
 #ifndef BARRIER_GLOBAL
 #define BARRIER_GLOBAL() BARRIER()
 #endif

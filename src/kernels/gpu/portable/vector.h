@@ -123,6 +123,20 @@ INLINE void store4(GLOBAL out_t* p, const sum_t* v) {
 #endif
 }
 
+#if OUT_KIND == KIND_fp32 || OUT_KIND == KIND_fp16 || OUT_KIND == KIND_bf16
+/// Two elements, aligned to their bytes; with UNALIGNED at any address.
+INLINE void store2(GLOBAL out_t* p, const sum_t* v) {
+#if defined(UNALIGNED)
+  STORE(OUT, p, 0, v[0]);
+  STORE(OUT, p, 1, v[1]);
+#elif OUT_KIND == KIND_fp32
+  *(GLOBAL u64*)p = (u64)BITS_OF_SUM(v[0]) | (u64)BITS_OF_SUM(v[1]) << 32;
+#else
+  *(GLOBAL u32*)p = PAIR(v[0], v[1]);
+#endif
+}
+#endif
+
 /// VECTOR elements, aligned to 16 bytes; with UNALIGNED at any address.
 INLINE void load_vector(GLOBAL const in_t* p, sum_t* v) {
 #if (IN_KIND == KIND_fp16 || IN_KIND == KIND_bf16) && !defined(UNALIGNED)

@@ -1,28 +1,54 @@
-// Depthwise convolution with a few taps along columns, one row of taps, stride and dilation 1, channels innermost, any
-// other strides; three directions. A thread has four neighbouring channels of a run of columns. It multiplies a column
-// of src by every tap while the next ones are loaded, and keeps the results, or elements of dy, that need it.
-// Options: IN, OUT (of 16 bits), DIRECTION (0, 1, 2; src and filter are x and w; dy and the rotated w; x and dy),
-// FILTER_W, COLS (loaded at a time), VEC (4); forward and backward data: HAS_BIAS, MODE.
+// Depthwise convolution with 2 to 32 taps along columns, one row of taps, stride and dilation 1, channels innermost,
+// any other strides; three directions. A thread has VEC neighbouring channels of a run of columns. It multiplies a
+// column of src by every tap while the next ones are loaded, and keeps the results, or elements of dy, that need it.
+// Options: IN, OUT, DIRECTION (0, 1, 2; src and filter are x and w; dy and the rotated w; x and dy), FILTER_W, COLS
+// (loaded at a time), VEC (2, or 4 of 16 bits); forward and backward data: HAS_BIAS, MODE.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/portable.h"
 #include "kernels/gpu/portable/vector.h"
+// Threads have as many registers as these blocks on a multiprocessor leave them.
+#if DIRECTION == 2
+#define RESIDENT (FILTER_W <= 8 ? 2 : 1)
+#elif FILTER_W <= 8
+#define RESIDENT (FILTER_W <= 4 ? 3 : 2)
+#else
+#define THREADS 128
+#define RESIDENT (VECTOR == 4 && FILTER_W > 24 ? 2 : 3)
+#endif
 #include "kernels/gpu/portable/depthwise.h"
 #include "kernels/gpu/portable/partials.h"
 
 /// The channels of a column, not converted yet: the load may still be under way.
+#if VEC == VECTOR / 4
+typedef u32 Column;
+#else
 typedef u64 Column;
+#endif
+#if IN_KIND == KIND_fp32
+#define ELEMENT_BITS 32
+#define BITS(e) BITS_OF_FLOAT(e)
+#define ELEMENT(bits) FLOAT_OF_BITS((u32)(bits))
+#else
+#define ELEMENT_BITS 16
+#define BITS(e) (e)
+#define ELEMENT(bits) NARROW(bits)
+#endif
 
 INLINE Column load_column(GLOBAL const in_t* p, int inside) {
+  if (!inside) return 0;
 #if defined(UNALIGNED)
-  return inside ? (u64)p[0] | (u64)p[1] << 16 | (u64)p[2] << 32 | (u64)p[3] << 48 : 0;
+  Column c = 0;
+  UNROLL
+  for (int u = 0; u < VEC; ++u) c |= (Column)BITS(p[u]) << (ELEMENT_BITS * u);
+  return c;
 #else
-  return inside ? *(GLOBAL const Column*)p : 0;
+  return *(GLOBAL const Column*)p;
 #endif
 }
 
 INLINE void convert_column(Column c, sum_t* v) {
   UNROLL
-  for (int u = 0; u < 4; ++u) v[u] = NARROW(c >> (16 * u));
+  for (int u = 0; u < VEC; ++u) v[u] = ELEMENT(c >> (ELEMENT_BITS * u));
 }
 
 /// COLS columns of a line of `size` columns.
@@ -65,7 +91,7 @@ INLINE void shift(sum_t (*v)[VEC], const sum_t* last) {
 #if DIRECTION != 2
 #include "kernels/gpu/portable/epilogue.h"
 
-KERNEL THREADS_PER_BLOCK_OF(THREADS, FILTER_W > 4 ? 2 : 3)
+KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
     depthwise_few_taps_channels(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
                                 GLOBAL const out_t* RESTRICT bias, const DepthwiseWindowShape d,
                                 const Scalars scalars) {
@@ -116,9 +142,24 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, FILTER_W > 4 ? 2 : 3)
 
 #else
 
+/// Of COLS columns from `first` on, those of dy between `begin` and `end`; `whole`: all that the columns of x meet.
+INLINE void add_columns(const Column* of_x, const Column* of_dy, int first, int begin, int end, int whole,
+                        sum_t (*g)[VEC], sum_t (*acc)[VEC]) {
+  UNROLL
+  for (int j = 0; j < COLS; ++j) {
+    sum_t v[VEC], last[VEC];
+    convert_column(of_x[j], v);
+    convert_column(of_dy[j], last);
+    shift(g, last);
+    UNROLL
+    for (int s = 0; s < FILTER_W; ++s)
+      if (whole || (first + j - s >= begin && first + j - s < end)) multiply_add(v, g[FILTER_W - 1 - s], acc[s]);
+  }
+}
+
 /// A block sums the taps of `lanes` vectors of channels (a power of two) over every `parts`-th group of runs.
 /// partials[part][channel][tap].
-KERNEL THREADS_PER_BLOCK_OF(THREADS, 2)
+KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
     depthwise_few_taps_channels_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy,
                                         GLOBAL sum_t* partials, const DepthwiseWindowShape d, const int parts) {
   SHARED sum_t sums[THREADS * VEC];
@@ -148,16 +189,10 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, 2)
       const int after = first + COLS;
       load_columns(x_line, d.src_col, after - d.pad_w, after < end + FILTER_W - 1 ? d.src_w : 0, next_x);
       load_columns(dy_line, d.dst_col, after, end, next_dy);
-      UNROLL
-      for (int j = 0; j < COLS; ++j) {
-        sum_t v[VEC], last[VEC];
-        convert_column(of_x[j], v);
-        convert_column(of_dy[j], last);
-        shift(g, last);
-        UNROLL
-        for (int s = 0; s < FILTER_W; ++s)
-          if (first + j - s >= t.col && first + j - s < end) multiply_add(v, g[FILTER_W - 1 - s], acc[s]);
-      }
+      if (first - (FILTER_W - 1) >= t.col && after <= end)
+        add_columns(of_x, of_dy, first, t.col, end, 1, g, acc);
+      else
+        add_columns(of_x, of_dy, first, t.col, end, 0, g, acc);
     }
   }
   GLOBAL sum_t* results = (GLOBAL sum_t*)align16(partials);

@@ -17,6 +17,7 @@ namespace polymio::convolution::gpu {
 namespace {
 
 constexpr int kThreads = 256, kMaxChunk = 32, kMaxLanes = 32;
+constexpr int kMostTaps = 32;                                             // that are few
 constexpr std::int64_t kLocalFloats = 10752, kWeightsLocalFloats = 8192;  // 42 and 32 KiB
 // Local memory grows in steps, so that problems of other sizes share programs.
 constexpr std::int64_t kLocalStep = 1024, kTapStep = 512;
@@ -30,12 +31,18 @@ struct Run {
 constexpr Run kPlaneRuns[] = {{15, 1}, {7, 1}, {7, 2}, {7, 4}, {3, 1}, {3, 4}, {1, 1}};
 constexpr Run kPlaneWeightsRuns[] = {{7, 1}, {15, 1}, {3, 1}, {1, 1}};
 constexpr Run kChannelRuns[] = {{8, 1}, {7, 1}, {4, 1}, {2, 1}, {1, 1}};
-/// Of depthwise_few_taps_planes: units per thread. Of depthwise_few_taps_channels: columns at a time. The fastest
-/// first.
-struct FewTaps {
-  int units, weights_units, cols;
+// Of the kernels for few taps; the fastest first.
+/// Units per thread of depthwise_few_taps_planes; of gradients of weights from the second on.
+constexpr int kUnits[] = {2, 1, 2};
+constexpr int kPlanesVariants = 2;
+/// Segments that threads of depthwise_few_taps_lines compute one after another, as long as there are blocks for all
+/// multiprocessors.
+constexpr int kSegments[] = {16, 8, 32};
+/// Columns at a time, and of a run at most, of depthwise_few_taps_channels.
+struct Columns {
+  int at_a_time, run;
 };
-constexpr FewTaps kFewTaps[] = {{2, 1, 6}, {1, 2, 8}};
+constexpr Columns kColumns[] = {{6, 256}, {8, 256}, {6, 64}, {4, 1024}};
 
 constexpr int kPower = static_cast<int>(activation::Mode::kPower);  // computes in double
 
@@ -48,10 +55,6 @@ std::span<const Run> runs_of(bool planes, bool weights) {
 std::int64_t equal_part(std::int64_t total, std::int64_t most) { return ceil_div(total, ceil_div(total, most)); }
 
 int narrow_to(std::int64_t v, std::int64_t least, std::int64_t most) { return narrow(std::clamp(v, least, most)); }
-
-struct Scalars {
-  float alpha, beta, activation_alpha, activation_beta, activation_gamma;
-};
 
 }  // namespace
 
@@ -73,13 +76,16 @@ int DepthwiseWindows::variants(const DeviceInfo& d, const Problem& p) {
   const DepthwiseWindows first(d, p, 0);
   if (first.kind_ == Kind::kTaps) return 1;
   const std::int64_t windows = std::ssize(runs_of(first.kind_ == Kind::kPlanes, first.weights()));
-  return narrow(windows + (first.has_few_taps() ? std::ssize(kFewTaps) : 0));
+  return narrow(windows) + first.few_taps_variants();
 }
 
 int DepthwiseWindows::best(const DeviceInfo& d, const Problem& p) {
+  const DepthwiseWindows first(d, p, 0);
+  const int few_taps = first.kind_ == Kind::kTaps ? 0 : first.few_taps_variants(), all = variants(d, p);
+  if (few_taps > 0) return all - few_taps;
   int best = 0;
   double least = 0;
-  for (int i = 0; i < variants(d, p); ++i) {
+  for (int i = 0; i < all; ++i) {
     const DepthwiseWindows plan(d, p, i);
     const double time = plan.predict(d);
     if (!plan.fits() || (least > 0 && time >= least)) continue;
@@ -172,20 +178,32 @@ bool DepthwiseWindows::has_tiny_planes() const {
   return !weights() && std::int64_t{shape_.dst_h} * shape_.dst_w <= kFewResults && taps() <= kFewTaps;
 }
 
-/// Whether the problem has kernels for few taps.
-bool DepthwiseWindows::has_few_taps() const {
-  constexpr int kMostTaps = 8, kLeastColumns = 20;  // of 4 bytes each, a window of 8 results
+/// How many variants the problem has of kernels for few taps.
+int DepthwiseWindows::few_taps_variants() const {
+  constexpr int kLeastColumns = 20;  // of 4 bytes each, a window of 8 results
   const auto& s = shape_;
-  if (kind_ == Kind::kTaps || s.filter_h != 1 || s.pad_h != 0 || s.src_h != s.dst_h || s.dilation_w != 1) return false;
-  if (filter_w_ < 2 || filter_w_ > kMostTaps || std::min(s.src_w, s.dst_w) < kLeastColumns) return false;
-  if (kind_ == Kind::kChannels) return has_vectors_of_4() && size_of(type_) == 2;
-  return static_cast<double>(s.dst_w) * s.dst_h * s.images * s.channels < static_cast<double>(std::int64_t{1} << 31);
+  if (kind_ == Kind::kTaps || s.filter_h != 1 || s.pad_h != 0 || s.src_h != s.dst_h || s.dilation_w != 1) return 0;
+  if (filter_w_ < 2 || filter_w_ > kMostTaps || std::min(s.src_w, s.dst_w) < kLeastColumns) return 0;
+  if (kind_ == Kind::kChannels) return has_vectors_of(few_taps_vector()) ? narrow(std::ssize(kColumns)) : 0;
+  if (static_cast<double>(s.dst_w) * s.dst_h * s.images * s.channels >= static_cast<double>(std::int64_t{1} << 31))
+    return 0;
+  return narrow(std::ssize(kSegments)) + few_taps_planes_variants();
 }
 
-bool DepthwiseWindows::has_vectors_of_4() const {
+/// With more taps depthwise_few_taps_lines is faster.
+int DepthwiseWindows::few_taps_planes_variants() const {
+  return filter_w_ <= (weights() ? 4 : 8) ? kPlanesVariants : 0;
+}
+
+/// Channels per thread of depthwise_few_taps_channels: as many as leave registers for every tap of each.
+int DepthwiseWindows::few_taps_vector() const {
+  return size_of(type_) == 2 && filter_w_ <= (weights() ? 4 : 8) ? 4 : 2;
+}
+
+bool DepthwiseWindows::has_vectors_of(int elements) const {
   const auto& s = shape_;
   const std::int64_t values[] = {s.channels, s.src_image, s.src_row, s.src_col, s.dst_image, s.dst_row, s.dst_col};
-  return std::ranges::all_of(values, [](std::int64_t v) { return v % 4 == 0; });
+  return std::ranges::all_of(values, [&](std::int64_t v) { return v % elements == 0; });
 }
 
 /// Vectors of channels per block of kernels with channels innermost.
@@ -198,26 +216,43 @@ void DepthwiseWindows::set_lanes() {
 }
 
 void DepthwiseWindows::plan_few_taps(const DeviceInfo& d, int variant) {
-  constexpr std::int64_t kMostColumns = 64, kBlocksPerProcessor = 8;
   auto& s = shape_;
   const std::int64_t lines = std::int64_t{s.images} * s.dst_h;
-  if (kind_ == Kind::kPlanes) {
-    const std::int64_t results = 16 / static_cast<std::int64_t>(size_of(type_));  // of a unit
-    cols_ = weights() ? kFewTaps[variant].weights_units : kFewTaps[variant].units;
-    units_ = ceil_div(s.dst_w + results - 1, results);
-    const std::int64_t units = lines * units_, of_block = kThreads * cols_;
-    if (weights()) return set_parts(s.channels, ceil_div(units, of_block));
-    blocks_ = ceil_div(units * s.channels, of_block);
+  const std::int64_t vector = 16 / static_cast<std::int64_t>(size_of(type_));
+  products_ = static_cast<double>(lines) * s.channels * s.dst_w * filter_w_;
+  if (kind_ == Kind::kChannels) return plan_few_taps_of_channels(d, kColumns[variant].at_a_time, kColumns[variant].run);
+  const int before = few_taps_planes_variants();
+  lines_ = variant >= before;
+  if (lines_) {
+    constexpr std::int64_t kSegment = 256, kGroups = 8;  // as in the kernel
+    units_ = ceil_div(s.dst_w + (weights() ? 0 : vector - 1), kSegment);
+    const std::int64_t steps = ceil_div(lines * units_, kGroups);
+    const std::int64_t few = ceil_div(steps, kSegments[variant - before]), enough = ceil_div(4 * d.units, s.channels);
+    const std::int64_t most = weights() ? std::max<std::int64_t>(1, kWeightsBlocks / s.channels) : steps;
+    parts_ = narrow(std::min({steps, most, std::max(few, enough)}));
+    blocks_ = std::int64_t{s.channels} * parts_;
     return;
   }
-  cols_ = kFewTaps[variant].cols;
-  vec_ = 4;
+  cols_ = kUnits[variant + (weights() ? 1 : 0)];
+  units_ = ceil_div(s.dst_w + vector - 1, vector);
+  const std::int64_t units = lines * units_, of_block = kThreads * cols_;
+  if (weights()) return set_parts(s.channels, ceil_div(units, of_block));
+  blocks_ = ceil_div(units * s.channels, of_block);
+}
+
+void DepthwiseWindows::plan_few_taps_of_channels(const DeviceInfo& d, int columns, int run) {
+  auto& s = shape_;
+  cols_ = columns;
+  vec_ = few_taps_vector();
+  if (filter_w_ > 8 && !weights()) threads_ = 128;  // as in the kernel
   set_lanes();
-  const std::int64_t slots = kThreads / s.lanes, chunks = ceil_div(s.channels / vec_, std::int64_t{s.lanes});
-  const auto groups = [&] { return ceil_div(lines * ceil_div(s.dst_w, s.tile_w), slots); };
-  s.tile_w = narrow(kMostColumns);
+  const std::int64_t slots = threads_ / s.lanes, chunks = ceil_div(s.channels / vec_, std::int64_t{s.lanes});
+  const auto groups = [&] { return ceil_div(std::int64_t{s.images} * s.dst_h * ceil_div(s.dst_w, s.tile_w), slots); };
+  // Long runs, as long as the multiprocessors have the blocks that fit on them.
+  const std::int64_t least = d.units * (filter_w_ > 8 ? 2 : weights() ? 4 : 8);
+  s.tile_w = run;
+  while (s.tile_w > 2 * cols_ && chunks * groups() < least) s.tile_w /= 2;
   if (weights()) return set_parts(chunks, groups());
-  while (s.tile_w > 2 * cols_ && chunks * groups() < kBlocksPerProcessor * d.units) s.tile_w /= 2;
   blocks_ = chunks * groups();
 }
 
@@ -313,7 +348,7 @@ void DepthwiseWindows::plan_channels(int variant) {
   auto& s = shape_;
   cols_ = kChannelRuns[variant].cols;
   chunk_ = narrow(equal_part(filter_w_, kTapsAtATime));
-  vec_ = has_vectors_of_4() ? 4 : 1;
+  vec_ = has_vectors_of(4) ? 4 : 1;
   set_lanes();
   const std::int64_t vectors = s.channels / vec_, gap = s.dilation_w;
   const std::int64_t units_w = ceil_div(s.dst_w, cols_ * gap) * gap, runs = units_w * s.dst_h * s.images;
@@ -351,22 +386,24 @@ void DepthwiseWindows::plan_taps() {
             ceil_div(std::int64_t{s.images} * s.dst_h * s.dst_w, kFewResults * kThreads / s.lanes));
 }
 
-/// Shares of the peaks; measured, on an H200, with 32 to 1024 taps in a row only. Local memory and the first-level
-/// cache serve one access per thread and four cycles of a multiprocessor's arithmetic.
+/// Shares of the peaks; measured, on an H200, with few taps and with 32 to 1024 in a row only. Local memory and the
+/// first-level cache serve one access per thread and four cycles of a multiprocessor's arithmetic.
 double DepthwiseWindows::predict(const DeviceInfo& d) const {
-  constexpr double kLaunchUs = 3, kMemory = 0.7, kFewTapsMemory = 0.8, kArithmetic = 0.6, kAccess = 4, kTapAccess = 8;
-  const double memory = bytes_ / (1e3 * d.bandwidth_gbs * (few_taps_ ? kFewTapsMemory : kMemory));
+  constexpr double kLaunchUs = 3, kMemory = 0.7, kArithmetic = 0.6, kAccess = 4, kTapAccess = 8;
+  const auto memory = [&](double rate) { return bytes_ / (1e3 * d.bandwidth_gbs * rate); };
+  const auto compute = [&](double cycles, double rate) { return 2 * cycles / (1e3 * d.fp32_gflops * rate); };
+  const double launches = kLaunchUs * (weights() ? 2 : 1);
+  if (few_taps_) return launches + std::max(memory(0.8), compute(products_, weights() ? 0.25 : 0.35));
   const bool half = vec_ > 1 && size_of(type_) == 2;  // of the bytes per access
   const double access = kind_ == Kind::kTaps ? kTapAccess : half ? kAccess / 2 : kAccess;
   const double idle = std::max(1.0, static_cast<double>(d.units) / static_cast<double>(blocks_));
-  const double cycles = idle * std::max(products_, access * accesses_);
-  const double launches = kLaunchUs * (weights() ? 2 : 1), compute = 2 * cycles / (1e3 * d.fp32_gflops * kArithmetic);
+  const double arithmetic = compute(idle * std::max(products_, access * accesses_), kArithmetic);
   if (filter_w_ >= kMaxChunk && shape_.filter_h == 1) {
     constexpr double kLongMemory = 0.4, kWeights = 4.5, kChannels = 3;
     const double slowdown = weights() ? kWeights : kind_ == Kind::kChannels ? kChannels : 1;
-    return launches + memory * kMemory / kLongMemory + slowdown * compute;
+    return launches + memory(kLongMemory) + slowdown * arithmetic;
   }
-  return launches + std::max(memory, compute);
+  return launches + std::max(memory(kMemory), arithmetic);
 }
 
 std::size_t DepthwiseWindows::workspace() const { return weights() ? sum_bytes(parts_ * weight_count_) : 0; }
@@ -375,7 +412,10 @@ std::vector<KernelSpec> DepthwiseWindows::kernels() const {
   const bool planes = kind_ == Kind::kPlanes, channels = kind_ == Kind::kChannels;
   std::string family = "depthwise_taps";
   if (kind_ != Kind::kTaps)
-    family = fmt::format("depthwise_{}_{}", few_taps_ ? "few_taps" : "window", planes ? "planes" : "channels");
+    family = fmt::format("depthwise_{}_{}", few_taps_ ? "few_taps" : "window",
+                         lines_   ? "lines"
+                         : planes ? "planes"
+                                  : "channels");
   std::vector<std::string> options = {fmt::format("-DIN={}", name_of(type_)), fmt::format("-DOUT={}", name_of(type_))};
   const auto add = [&](const char* flag, int value) { options.push_back(fmt::format("-D{}={}", flag, value)); };
   add("DIRECTION", static_cast<int>(direction_));
@@ -383,7 +423,7 @@ std::vector<KernelSpec> DepthwiseWindows::kernels() const {
   if (kind_ == Kind::kTaps) {
     add("LAST", last_);
   } else if (few_taps_) {
-    add(planes ? "UNITS" : "COLS", cols_);
+    if (!lines_) add(planes ? "UNITS" : "COLS", cols_);
   } else {
     add("CHUNK", chunk_);
     add("COLS", cols_);
@@ -415,7 +455,7 @@ void DepthwiseWindows::run(Stream& stream, const Kernels& built, const Problem::
   const std::int64_t units_of_channel = units_ * shape_.dst_h * shape_.images;
   if (weights()) {
     const Variants variants{direction_, weight_count_, parts_, vec_ > 1};
-    const Launch shape = launch_shape(kThreads, blocks_);
+    const Launch shape = launch_shape(threads_, blocks_);
     if (units)
       return launch_variant(stream, built, variants, shape, a, shape_, parts_, narrow(units_of_channel), by_line,
                             by_rows);
@@ -424,12 +464,13 @@ void DepthwiseWindows::run(Stream& stream, const Kernels& built, const Problem::
   }
   const bool data = direction_ == Direction::kBackwardData;
   const Buffer src(data ? a.y : a.x), w(a.w), dst(data ? a.x : a.y), bias(epilogue_.bias ? a.bias : a.w);
-  const auto real = [](double v) { return static_cast<float>(v); };
-  const Scalars scalars{real(a.alpha), real(a.beta), real(a.activation_alpha), real(a.activation_beta),
-                        real(a.activation_gamma)};
+  const kernels::EpilogueScalars scalars = epilogue_scalars(a);
   const Kernel& kernel = *built[vec_ > 1 && !aligned(a) ? 1 : 0];
   const Launch shape =
-      launch_shape(kThreads, blocks_, kind_ == Kind::kTaps ? std::min<std::int64_t>(shape_.images, kMaxImages) : 1);
+      launch_shape(threads_, blocks_, kind_ == Kind::kTaps ? std::min<std::int64_t>(shape_.images, kMaxImages) : 1);
+  if (lines_)
+    return launch(stream, kernel, shape, src, w, dst, bias, shape_, parts_, narrow(units_of_channel), by_line, by_rows,
+                  scalars);
   if (units)
     return launch(stream, kernel, shape, src, w, dst, bias, shape_, narrow(units_of_channel * shape_.channels), by_line,
                   by_rows, divider(shape_.channels), scalars);

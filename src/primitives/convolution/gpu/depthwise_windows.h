@@ -1,7 +1,8 @@
 // The kernels of ConvGpuDepthwise for filters of any size: windows of a row in registers for stride 1, with columns
 // (depthwise_window_planes) or channels (depthwise_window_channels) innermost, and others for one row of a few taps
-// (depthwise_few_taps_planes, depthwise_few_taps_channels); tap by tap for all others (depthwise_taps), and where
-// planes have a few results only. One and two spatial dimensions, any strides, bias and activation in the same pass.
+// (depthwise_few_taps_planes, depthwise_few_taps_lines, depthwise_few_taps_channels); tap by tap for all others
+// (depthwise_taps), and where planes have a few results only. One and two spatial dimensions, any strides, bias and
+// activation in the same pass.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "core/kernel_builder.h"
@@ -30,14 +31,17 @@ class DepthwiseWindows {
   std::int64_t taps() const { return std::int64_t{shape_.filter_h} * filter_w_; }
   void set_shape(const Problem&);
   bool has_tiny_planes() const;
-  bool has_few_taps() const;
-  bool has_vectors_of_4() const;
+  int few_taps_variants() const;
+  int few_taps_planes_variants() const;
+  int few_taps_vector() const;
+  bool has_vectors_of(int elements) const;
   void set_lanes();
   void plan_planes(const DeviceInfo&, int variant);
   void plan_planes_data(const DeviceInfo&, int variant);
   void plan_planes_weights(int variant);
   void plan_channels(int variant);
-  void plan_few_taps(const DeviceInfo& d, int variant);
+  void plan_few_taps(const DeviceInfo&, int variant);
+  void plan_few_taps_of_channels(const DeviceInfo&, int columns, int run);
   void plan_taps();
   void set_parts(std::int64_t blocks, std::int64_t pieces);
 
@@ -46,9 +50,10 @@ class DepthwiseWindows {
   Direction direction_;
   DataType type_;
   Epilogue epilogue_;
-  bool last_ = false, fits_ = true, few_taps_ = false;
-  int filter_w_ = 1, chunk_ = 1, cols_ = 1, rows_ = 1, vec_ = 1, local_floats_ = 0, tap_floats_ = 0, parts_ = 1;
-  std::int64_t blocks_ = 1, units_ = 0, weight_count_;  // units_: of a line, depthwise_few_taps_planes
+  bool last_ = false, fits_ = true, few_taps_ = false, lines_ = false;
+  int filter_w_ = 1, threads_ = 256, chunk_ = 1, cols_ = 1, rows_ = 1, vec_ = 1, local_floats_ = 0, tap_floats_ = 0,
+      parts_ = 1;
+  std::int64_t blocks_ = 1, units_ = 0, weight_count_;  // units_: of a line, few taps
   double bytes_, accesses_ = 0, products_ = 0;  // loads of a thread from caches or local memory, multiply-adds; in all
 };
 
