@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -317,6 +319,38 @@ TEST(Skeletons, MapsOfEveryLengthWriteTheirElementsOnly) {
           ASSERT_EQ(z.at(i), expected);
         }
       }
+}
+
+/// Each upper half of a float, with lower halves at a tie, beside it and far from it.
+std::vector<float> floats_to_round() {
+  std::vector<float> all;
+  for (std::uint32_t upper = 0; upper < 0x10000; ++upper)
+    for (const std::uint32_t lower : {0u, 1u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu})
+      all.push_back(std::bit_cast<float>(upper << 16 | lower));
+  return all;
+}
+
+TEST(Skeletons, MapsRoundToNearestEvenWithEveryStore) {
+  const std::vector<float> in = floats_to_round();
+  for (const Named& named : all_kernels())
+    for (const DataType type : {DataType::kHalf, DataType::kBFloat16})
+      for (const bool non_temporal : {false, true})
+        for (std::size_t begin = 0, n = 0; begin + n < in.size(); begin += n, n = (n + 7) % 101) {
+          const std::size_t first = begin % 37 + 1;  // any alignment
+          std::vector<std::uint16_t> out(first + n + 1, 0x1234);
+          named.kernels->round(type, non_temporal,
+                               kernels::Run{{&in[begin]}, {&out[first]}, static_cast<std::int64_t>(n)});
+          ASSERT_EQ(out[first - 1], 0x1234);
+          ASSERT_EQ(out[first + n], 0x1234);
+          for (std::size_t i = 0; i < n; ++i) {
+            std::uint16_t expected;
+            dtype::store(type, &expected, 0, in[begin + i]);
+            const double stored = dtype::load(type, &out[first], static_cast<std::int64_t>(i));
+            const bool same_nan = type == DataType::kHalf && std::isnan(in[begin + i]) && std::isnan(stored);
+            ASSERT_TRUE(same_nan || out[first + i] == expected)
+                << named.isa << " " << name_of(type) << " " << begin + i;
+          }
+        }
 }
 
 TEST(Skeletons, IntegersRoundToNearestEvenAndSaturate) {

@@ -89,6 +89,11 @@ static inline Vec<float> widened(Halves v) {
     // Puts element i into the upper half of lane i by one instruction; extension and shift would be two.
     const auto index = (__m512i)(kLaneNumbers << 16);
     return (Vec<float>)_mm512_maskz_permutexvar_epi16(0xaaaaaaaau, index, _mm512_castsi256_si512((__m256i)v));
+#elif defined(__AVX2__)
+    // A load puts all elements into both halves, as fast as into one; a shuffle moves each to the top of its lane.
+    constexpr VecType<char, 32>::type kUpper = {-1, -1, 0, 1, -1, -1, 2,  3,  -1, -1, 4,  5,  -1, -1, 6,  7,
+                                                -1, -1, 8, 9, -1, -1, 10, 11, -1, -1, 12, 13, -1, -1, 14, 15};
+    return (Vec<float>)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256((__m128i)v), (__m256i)kUpper);
 #else
     return (Vec<float>)(__builtin_convertvector(v, Vec<std::uint32_t>) << 16);
 #endif
@@ -105,6 +110,13 @@ static inline Vec<float> widened(Halves v) {
   }
 }
 
+/// Bits of the nearest Bfloat16, ties to even, in the lower half of each lane.
+static inline Vec<std::uint32_t> rounded_to_bf16(Vec<float> v) {
+  const auto bits = (Vec<std::uint32_t>)v;
+  const Vec<std::uint32_t> upper = bits >> 16;
+  return v == v ? (bits + ((upper & 1u) + 0x7fffu)) >> 16 : upper | 0x40u;
+}
+
 /// Rounds to nearest even.
 template <class S>
 static inline Halves narrowed(Vec<float> v) {
@@ -119,11 +131,11 @@ static inline Halves narrowed(Vec<float> v) {
     const auto index = (__m512i)(kLaneNumbers * 0x40004 + 0x30001);  // the upper halves
     const auto upper = (VecType<std::uint16_t, 32>::type)_mm512_maskz_permutexvar_epi16(~0u, index, rounded);
     return __builtin_shufflevector(upper, upper, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+#elif defined(__AVX2__)
+    const auto rounded = (__m256i)rounded_to_bf16(v);
+    return (Halves)_mm_packus_epi32(_mm256_castsi256_si128(rounded), _mm256_extracti128_si256(rounded, 1));
 #else
-    const auto bits = (Vec<std::uint32_t>)v;
-    const Vec<std::uint32_t> quiet = (bits >> 16) | 0x40u;
-    const Vec<std::uint32_t> rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-    return __builtin_convertvector(v == v ? rounded : quiet, Halves);
+    return __builtin_convertvector(rounded_to_bf16(v), Halves);
 #endif
   } else {
 #if defined(__AVX512F__)
@@ -136,6 +148,25 @@ static inline Halves narrowed(Vec<float> v) {
     return half;
 #endif
   }
+}
+
+/// Two vectors, rounded to nearest even.
+template <class S>
+static inline typename VecType<std::uint16_t, 2 * kLanes<float>>::type narrowed_pair(Vec<float> low, Vec<float> high) {
+  using Pair = typename VecType<std::uint16_t, 2 * kLanes<float>>::type;
+#if defined(__AVX2__) && !defined(__AVX512F__)
+  if constexpr (__is_same(S, Bfloat16)) {
+    const __m256i packed = _mm256_packus_epi32((__m256i)rounded_to_bf16(low), (__m256i)rounded_to_bf16(high));
+    return (Pair)_mm256_permute4x64_epi64(packed, 0xd8);  // packing keeps the halves of vectors apart
+  } else {
+    return (Pair)_mm256_set_m128i((__m128i)narrowed<S>(high), (__m128i)narrowed<S>(low));
+  }
+#else
+  const Halves halves[] = {narrowed<S>(low), narrowed<S>(high)};
+  Pair pair;
+  __builtin_memcpy(&pair, halves, sizeof pair);
+  return pair;
+#endif
 }
 
 /// Loads kLanes<float> elements of a float type, widened exactly.
@@ -151,6 +182,15 @@ static inline Vec<float> load_widened(const S* p, int n) {
   if (n == kLanes<float>) return load_widened(p);
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
   return widened<S>((Halves)_mm256_maskz_loadu_epi16(static_cast<__mmask16>(0xffffu >> (16 - n)), p));
+#elif defined(__AVX2__)
+  if (n == 0) return Vec<float>{};
+  // Pairs by a masked load, then the last element, which may have none: a vector that was stored in parts would have
+  // to wait for the stores.
+  const VecType<std::int32_t, 4>::type pair{0, 1, 2, 3};
+  const VecType<std::int16_t, 8>::type lane{0, 1, 2, 3, 4, 5, 6, 7};
+  const __m128i pairs = _mm_maskload_epi32(reinterpret_cast<const int*>(p), (__m128i)(pair < n / 2));
+  const __m128i last = _mm_set1_epi16(static_cast<short>(p[n - 1].bits));
+  return widened<S>((Halves)_mm_blendv_epi8(pairs, last, (__m128i)(lane == static_cast<std::int16_t>(n - 1))));
 #else
   S line[kLanes<float>] = {};
   for (int i = 0; i < n; ++i) line[i] = p[i];

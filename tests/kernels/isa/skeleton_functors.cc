@@ -181,6 +181,15 @@ void quantize(const SkeletonJob& job, const Run& run) {
   map<double, Types<std::int32_t>, Types<std::int8_t>>(Quantize{job.factor}, run);
 }
 
+struct Same {
+  Vec<float> operator()(Vec<float> a) const { return a; }
+};
+
+void round(DataType type, bool non_temporal, const Run& run) {
+  if (type == DataType::kHalf) return map<float, Types<float>, Types<Half>>(Same{}, run, Streaming{non_temporal});
+  map<float, Types<float>, Types<Bfloat16>>(Same{}, run, Streaming{non_temporal});
+}
+
 }  // namespace
 
 template <>
@@ -191,7 +200,8 @@ const test::SkeletonKernels& entry_points<test::SkeletonKernels>() {
                                                   .sum_and_largest = sum_and_largest,
                                                   .weighted = weighted,
                                                   .two_outputs = two_outputs,
-                                                  .quantize = quantize};
+                                                  .quantize = quantize,
+                                                  .round = round};
   return kKernels;
 }
 

@@ -23,6 +23,8 @@ struct SkeletonKernels {
   void (*two_outputs)(DataType, const SkeletonJob&, const kernels::Run&);
   /// int8 y = factor * a (int32), arithmetic in double.
   void (*quantize)(const SkeletonJob&, const kernels::Run&);
+  /// y = a (float), rounded to half or bfloat16.
+  void (*round)(DataType, bool non_temporal, const kernels::Run&);
 };
 
 }  // namespace polymio::test

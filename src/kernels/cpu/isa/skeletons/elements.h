@@ -38,6 +38,8 @@ struct Elements {
   static constexpr int kN = kLanes<T>;
   using Bits = std::conditional_t<kIs16BitFloat<S>, std::uint16_t, S>;
   using Stored = typename VecType<Bits, kN>::type;
+  // Whether two vectors are stored as one. With AVX-512 it was not measured.
+  static constexpr bool kPairs = kIs16BitFloat<S> && kVectorBytes == 32;
   static_assert(sizeof(S) <= sizeof(T) && !(__is_same(S, std::int32_t) && __is_same(T, float)),
                 "every value of the storage type must be a value of the arithmetic's type");
 
@@ -97,6 +99,15 @@ struct Elements {
     const Stored stored = narrowed(v);
     __builtin_memcpy(static_cast<S*>(data) + i, &stored, sizeof stored);
   }
+  static void store(void* data, i64 i, Vec<T> low, Vec<T> high) {
+    if constexpr (kPairs) {
+      const auto stored = narrowed_pair<S>(low, high);
+      __builtin_memcpy(static_cast<S*>(data) + i, &stored, sizeof stored);
+    } else {
+      store(data, i, low);
+      store(data, i + kN, high);
+    }
+  }
   /// store() with a non-temporal store, or a plain one where there is none; the address is aligned to Stored.
   static void store_non_temporal(void* data, i64 i, Vec<T> v) {
     const Stored stored = narrowed(v);
@@ -111,6 +122,17 @@ struct Elements {
     if constexpr (sizeof stored == 16) return _mm_stream_si128((__m128i*)p, (__m128i)stored);
 #endif
     __builtin_memcpy(p, &stored, sizeof stored);
+  }
+  /// The address is aligned to two vectors.
+  static void store_non_temporal(void* data, i64 i, Vec<T> low, Vec<T> high) {
+#if defined(__AVX2__)
+    if constexpr (kPairs) {
+      const auto stored = narrowed_pair<S>(low, high);
+      return _mm256_stream_si256(reinterpret_cast<__m256i*>(static_cast<S*>(data) + i), (__m256i)stored);
+    }
+#endif
+    store_non_temporal(data, i, low);
+    store_non_temporal(data, i + kN, high);
   }
 };
 

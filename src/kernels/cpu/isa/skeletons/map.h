@@ -31,19 +31,25 @@ struct Blend {
   bool non_temporal = false;
 };
 
-/// The inputs of one row of a run. An element that repeats fills a vector, which every index finds.
+/// What is done with results: a plain or non-temporal store, or a blend with the old output.
+enum class Storing { kPlain, kNonTemporal, kBlend };
+
+/// The inputs of one row of a run. An element that repeats fills vectors in a buffer, which every index finds.
 template <class T, class... I>
 struct RowInputs {
   static constexpr int kInputs = sizeof...(I);
-  using Buffers = unsigned char[kInputs][kVectorBytes];
+  template <int kVectors = 1>
+  using Buffers = unsigned char[kInputs][kVectors * kVectorBytes];
 
-  RowInputs(const Run& run, i64 row, Buffers& buffers) {
+  template <std::size_t kBytes>
+  RowInputs(const Run& run, i64 row, unsigned char (&buffers)[kInputs][kBytes]) {
     int k = 0;
-    (select<I>(run, row, k++, buffers), ...);
+    ((select<I>(run, row, k, buffers[k]), ++k), ...);
   }
+  /// Vector number `vector` from element i on.
   template <std::size_t K>
-  [[gnu::always_inline]] Vec<T> load(i64 i) const {
-    return Elements<typename TypeAt<K, I...>::type, T>::load(in[K], i & mask[K]);
+  [[gnu::always_inline]] Vec<T> load(i64 i, int vector = 0) const {
+    return Elements<typename TypeAt<K, I...>::type, T>::load(in[K], (i & mask[K]) + vector * kLanes<T>);
   }
 
   /// The first n lanes.
@@ -64,8 +70,8 @@ struct RowInputs {
   i64 mask[kInputs];
 
  private:
-  template <class S>
-  [[gnu::always_inline]] void select(const Run& run, i64 row, int k, Buffers& buffers) {
+  template <class S, std::size_t kBytes>
+  [[gnu::always_inline]] void select(const Run& run, i64 row, int k, unsigned char (&buffer)[kBytes]) {
     in[k] = static_cast<const unsigned char*>(run.in[k]) + row * run.in_row_bytes[k];
     mask[k] = -1;
     if (!(run.repeats >> k & 1)) return;
@@ -73,8 +79,8 @@ struct RowInputs {
     typename Elements<S, T>::Bits bits;
     __builtin_memcpy(&bits, in[k], sizeof bits);
     const Stored all = bits - Stored{};  // adding 0 would lose the sign of -0
-    __builtin_memcpy(buffers[k], &all, sizeof all);
-    in[k] = buffers[k];
+    for (std::size_t v = 0; v < kBytes / kVectorBytes; ++v) __builtin_memcpy(buffer + v * sizeof all, &all, sizeof all);
+    in[k] = buffer;
     mask[k] = 0;
   }
 };
@@ -82,23 +88,23 @@ struct RowInputs {
 template <class T, class Inputs, class Outputs, class F>
 class Map;
 
-/// T: type of the arithmetic. kBlends: outputs are blended, else they are f(inputs).
+/// T: type of the arithmetic.
 template <class T, class... I, class... O, class F>
 class Map<T, Types<I...>, Types<O...>, F> {
  public:
   Map(const F& f, const Run& run, const Blend& blend)
       : f_(f), run_(run), scales_{static_cast<T>(blend.scale), static_cast<T>(blend.keep)}, separate_(is_separate()) {}
 
-  template <bool kBlends, bool kNonTemporal>
+  template <Storing kStoring>
   void compute() const {
-    alignas(64) typename Inputs::Buffers repeated;
+    alignas(64) typename Inputs::template Buffers<kVectors> repeated;
     F f = f_;
     for (i64 r = 0; r < run_.rows; ++r) {
       Row row{Inputs(run_, r, repeated), {}};
       for (std::size_t o = 0; o < sizeof...(O); ++o)
         row.out[o] = static_cast<unsigned char*>(run_.out[o]) + r * run_.out_row_bytes[o];
       if constexpr (requires { f.start_row(r); }) f.start_row(r);
-      compute_row<kBlends, kNonTemporal>(f, row);
+      compute_row<kStoring>(f, row);
     }
   }
 
@@ -107,6 +113,9 @@ class Map<T, Types<I...>, Types<O...>, F> {
 
  private:
   static constexpr i64 kStep = kLanes<T>;
+  // Two vectors of 16-bit results are one to store.
+  static constexpr int kVectors = (Elements<O, T>::kPairs || ...) ? 2 : 1;
+  static constexpr i64 kWide = kVectors * kStep;
   static constexpr auto kNumbers = std::make_index_sequence<sizeof...(I)>{};
   using Inputs = RowInputs<T, I...>;
   struct Row {
@@ -119,7 +128,7 @@ class Map<T, Types<I...>, Types<O...>, F> {
   template <class S>
   using Stored = typename Elements<S, T>::Stored;
 
-  template <bool kBlends, bool kNonTemporal>
+  template <Storing kStoring>
   [[gnu::always_inline]] void compute_row(const F& function, const Row& given) const {
     // Copies, whose address no other function gets: the compiler keeps them in registers, since no store can change
     // them.
@@ -128,49 +137,69 @@ class Map<T, Types<I...>, Types<O...>, F> {
     const Scales scales = scales_;
     const i64 n = run_.n;
     i64 i = 0;
-    if constexpr (kNonTemporal) {
-      i = align<kBlends>(function, given);
-      for (; i + kStep <= n; i += kStep) vector<kBlends, true>(f, row, scales, i);
-    }
-    for (; i + kStep <= n; i += kStep) vector<kBlends, false>(f, row, scales, i);
+    if constexpr (kStoring == Storing::kNonTemporal) i = align(function, given);
+    // Blends are rare: they are computed vector by vector.
+    if constexpr (kStoring != Storing::kBlend)
+      for (; i + kWide <= n; i += kWide) vectors<kStoring, kVectors>(f, row, scales, i);
+    constexpr Storing kRest = kStoring == Storing::kBlend ? kStoring : Storing::kPlain;
+    for (; i + kStep <= n; i += kStep) vectors<kRest, 1>(f, row, scales, i);
     if (i == n) return;
-    if (separate_ && n >= kStep) return vector<kBlends, false>(f, row, scales, n - kStep);
-    part<kBlends>(function, given, i, n - i);
+    if (separate_ && n >= kStep) return vectors<kRest, 1>(f, row, scales, n - kStep);
+    part<kRest>(function, given, i, n - i);
   }
 
-  template <bool kBlends, bool kNonTemporal>
-  [[gnu::always_inline]] static void vector(const F& f, const Row& row, const Scales& scales, i64 i) {
-    if constexpr (kNonTemporal && requires { f.prefetch(row.in, i); }) f.prefetch(row.in, i);
-    const auto values = inputs(f, row.in, i, kNumbers);
-    if constexpr (sizeof...(O) == 1) {
-      output<kBlends, kNonTemporal, O...>(row.out[0], i, values, scales);
+  template <Storing kStoring, int kCount>
+  [[gnu::always_inline]] static void vectors(const F& f, const Row& row, const Scales& scales, i64 i) {
+    if constexpr (kStoring == Storing::kNonTemporal && requires { f.prefetch(row.in, i); }) f.prefetch(row.in, i);
+    const auto first = results(f, row.in, i, 0, kNumbers);
+    if constexpr (kCount == 1) {
+      output<kStoring>(row, i, scales, first);
     } else {
-      std::size_t o = 0;
-      ((output<kBlends, false, O>(row.out[o], i, values.v[o], scales), ++o), ...);
+      output<kStoring>(row, i, scales, first, results(f, row.in, i, 1, kNumbers));
     }
   }
   template <std::size_t... K>
-  [[gnu::always_inline]] static auto inputs(const F& f, const Inputs& in, i64 i, std::index_sequence<K...>) {
-    return f(in.template load<K>(i)...);
+  [[gnu::always_inline]] static auto results(const F& f, const Inputs& in, i64 i, int vector,
+                                             std::index_sequence<K...>) {
+    return f(in.template load<K>(i, vector)...);
   }
-  template <bool kBlends, bool kNonTemporal, class S>
-  [[gnu::always_inline]] static void output(void* out, i64 i, Vec<T> v, const Scales& scales) {
-    if constexpr (kBlends) {
+  /// v: results of consecutive vectors.
+  template <Storing kStoring, class... V>
+  [[gnu::always_inline]] static void output(const Row& row, i64 i, const Scales& scales, V... v) {
+    if constexpr (sizeof...(O) == 1) {
+      put<kStoring, O...>(row.out[0], i, scales, v...);
+    } else {
+      std::size_t o = 0;
+      constexpr Storing kEach = kStoring == Storing::kNonTemporal ? Storing::kPlain : kStoring;
+      ((put<kEach, O>(row.out[o], i, scales, v.v[o]...), ++o), ...);
+    }
+  }
+  template <Storing kStoring, class S>
+  [[gnu::always_inline]] static void put(void* out, i64 i, const Scales& scales, Vec<T> v) {
+    if constexpr (kStoring == Storing::kBlend) {
       v = v * scales.scale;
       if (scales.keep != 0) v = v + Elements<S, T>::load(out, i) * scales.keep;
     }
-    if constexpr (kNonTemporal)
+    if constexpr (kStoring == Storing::kNonTemporal)
       Elements<S, T>::store_non_temporal(out, i, v);
     else
       Elements<S, T>::store(out, i, v);
   }
+  template <Storing kStoring, class S>
+  [[gnu::always_inline]] static void put(void* out, i64 i, const Scales&, Vec<T> low, Vec<T> high) {
+    static_assert(kStoring != Storing::kBlend);
+    if constexpr (kStoring == Storing::kNonTemporal)
+      Elements<S, T>::store_non_temporal(out, i, low, high);
+    else
+      Elements<S, T>::store(out, i, low, high);
+  }
 
   /// n < kStep elements, through full vectors on the stack.
-  template <bool kBlends>
+  template <Storing kStoring>
   [[gnu::noinline]] void part(const F& f, const Row& row, i64 i, i64 n) const {
     alignas(64) unsigned char buffers[sizeof...(I) + sizeof...(O)][kVectorBytes] = {};
-    Row vectors = row;
-    const bool reads_outputs = kBlends && scales_.keep != 0;
+    Row buffered = row;
+    const bool reads_outputs = kStoring == Storing::kBlend && scales_.keep != 0;
     int used = 0;
     const auto buffer = [&]<class S>(const S* from, bool reads) {
       unsigned char* const to = buffers[used++];
@@ -178,29 +207,25 @@ class Map<T, Types<I...>, Types<O...>, F> {
       return to;
     };
     int k = 0;
-    ((vectors.in.in[k] = buffer(static_cast<const I*>(row.in.in[k]) + (i & row.in.mask[k]), true), ++k), ...);
+    ((buffered.in.in[k] = buffer(static_cast<const I*>(row.in.in[k]) + (i & row.in.mask[k]), true), ++k), ...);
     int o = 0;
-    ((vectors.out[o] = buffer(static_cast<const O*>(row.out[o]) + i, reads_outputs), ++o), ...);
-    vector<kBlends, false>(f, vectors, scales_, 0);
+    ((buffered.out[o] = buffer(static_cast<const O*>(row.out[o]) + i, reads_outputs), ++o), ...);
+    vectors<kStoring, 1>(f, buffered, scales_, 0);
     o = 0;
-    ((copy<O>(static_cast<O*>(row.out[o]) + i, vectors.out[o], n), ++o), ...);
+    ((copy<O>(static_cast<O*>(row.out[o]) + i, buffered.out[o], n), ++o), ...);
   }
   template <class S>
   static void copy(void* to, const void* from, i64 n) {
     __builtin_memcpy(to, from, static_cast<std::size_t>(n) * sizeof(S));
   }
 
-  /// Computes the elements up to the first aligned vector of the output; returns its index.
-  template <bool kBlends>
+  /// Computes the elements up to the first aligned vectors of the output; returns their index.
   i64 align(const F& f, const Row& row) const {
-    constexpr std::size_t kSizes[] = {sizeof(Stored<O>)...}, kElements[] = {sizeof(O)...};
+    constexpr std::size_t kSizes[] = {kVectors * sizeof(Stored<O>)...}, kElements[] = {sizeof(O)...};
     const auto past = reinterpret_cast<std::uintptr_t>(row.out[0]) % kSizes[0];
-    const i64 n = past == 0 ? 0 : min_of<i64>(run_.n, static_cast<i64>((kSizes[0] - past) / kElements[0]));
-    if (n == 0) return 0;
-    if (run_.n >= kStep)
-      vector<kBlends, false>(f, row, scales_, 0);
-    else
-      part<kBlends>(f, row, 0, n);
+    const i64 n = past == 0 ? 0 : static_cast<i64>((kSizes[0] - past) / kElements[0]);
+    if (n == 0 || run_.n < kWide) return 0;
+    vectors<Storing::kPlain, kVectors>(f, row, scales_, 0);
     return n;
   }
 
@@ -219,20 +244,20 @@ class Map<T, Types<I...>, Types<O...>, F> {
 
 template <class T, class Inputs, class Outputs, class F>
 void map(const F& f, const Run& run) {
-  Map<T, Inputs, Outputs, F>(f, run, {}).template compute<false, false>();
+  Map<T, Inputs, Outputs, F>(f, run, {}).template compute<Storing::kPlain>();
 }
 /// The caller calls finish_non_temporal_stores() at the end.
 template <class T, class Inputs, class Outputs, class F>
-void map_unfinished(const F& f, const Run& run, const Blend& blend) {
-  const Map<T, Inputs, Outputs, F> m(f, run, blend);
-  if (blend.non_temporal && m.may_stream()) return m.template compute<true, true>();
-  m.template compute<true, false>();
-}
-template <class T, class Inputs, class Outputs, class F>
 void map_unfinished(const F& f, const Run& run, Streaming streaming) {
   const Map<T, Inputs, Outputs, F> m(f, run, {});
-  if (streaming.non_temporal && m.may_stream()) return m.template compute<false, true>();
-  m.template compute<false, false>();
+  if (streaming.non_temporal && m.may_stream()) return m.template compute<Storing::kNonTemporal>();
+  m.template compute<Storing::kPlain>();
+}
+template <class T, class Inputs, class Outputs, class F>
+void map_unfinished(const F& f, const Run& run, const Blend& blend) {
+  if (blend.scale == 1 && blend.keep == 0)
+    return map_unfinished<T, Inputs, Outputs>(f, run, Streaming{blend.non_temporal});
+  Map<T, Inputs, Outputs, F>(f, run, blend).template compute<Storing::kBlend>();
 }
 /// `how`: Blend or Streaming.
 template <class T, class Inputs, class Outputs, class F, class How>

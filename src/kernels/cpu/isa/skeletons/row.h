@@ -215,7 +215,7 @@ struct Row<F, T, Types<I...>> {
   /// of the block.
   template <class Visit>
   [[gnu::always_inline]] static void each_vector(const Run& run, const Block& b, const Visit& visit) {
-    alignas(64) typename Inputs::Buffers repeated;
+    alignas(64) typename Inputs::template Buffers<> repeated;
     for (i64 r = 0; r < b.rows; ++r) {
       const Inputs in(run, b.row + r, repeated);
       const i64 before = r * b.n - b.from;
@@ -234,7 +234,7 @@ struct Row<F, T, Types<I...>> {
     if constexpr (kPivot == Pivot::kNone) {
       return 0;
     } else if constexpr (kPivot == Pivot::kFirst) {
-      alignas(64) typename Inputs::Buffers repeated;
+      alignas(64) typename Inputs::template Buffers<> repeated;
       return first_of(f, Inputs(run, b.row, repeated), b.from, kNumbers);
     } else {
       Vec<T> largest[kUnroll];
