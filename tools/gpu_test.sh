@@ -61,7 +61,7 @@ start_all_on() {  # device; what has no case files takes longest, and is first
     "solver_tests Gpu*.*"; do
     start "operations.$1.$((i++))" 540 "$build/bin/${job% *}" --gtest_filter="${job#* }"
   done
-  for job in batch layer group pooling softmax lrn convolution attention loss recurrent reduce; do
+  for job in batch layer group pooling softmax lrn rope glu prelu activation attention loss recurrent reduce; do
     [[ $1 = cuda* ]] && start "operations.$1.$((i++))" 540 \
       python3 "$here/tests/torch/torch_test.py" "$build/lib/libMIOpen.so.1" --device cuda --shapes 8 --only $job
   done
@@ -83,11 +83,12 @@ start_all_on() {  # device; what has no case files takes longest, and is first
 
 start_tune_points() {  # every one of the kernels whose tiles are templates, a process per few lines: each compiles
   local file part pieces i=0
-  for file in hopper hopper_bytes hopper_groups hopper_packed hopper_split long_filters; do
+  for file in gpu_hopper gpu_hopper_bytes gpu_hopper_groups gpu_hopper_packed gpu_hopper_split gpu_long_filters depthwise_1d; do
     pieces=6
-    [ $file = hopper_bytes ] && pieces=12
-    for part in $(divide "$POLYMIO_TEST_CASES/convolution/gpu_$file.txt" $pieces "$work/points"); do
-      POLYMIO_TEST_CASES=$work/points POLYMIO_TEST_POINTS=all POLYMIO_TEST_ONLY=ConvHopper,ConvCudaLongFilters \
+    [ $file = gpu_hopper_bytes ] && pieces=12
+    for part in $(divide "$POLYMIO_TEST_CASES/convolution/$file.txt" $pieces "$work/points"); do
+      POLYMIO_TEST_CASES=$work/points POLYMIO_TEST_POINTS=all \
+        POLYMIO_TEST_ONLY=ConvHopper,ConvCudaLongFilters,ConvGpuDepthwise \
         POLYMIO_TEST_DEVICE=cuda:0 start points.$((i++)) 540 "$build/bin/solver_tests" \
         --gtest_filter="*/convolution_$(basename "$part" .txt)"
     done

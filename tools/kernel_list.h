@@ -121,15 +121,18 @@ inline std::vector<KernelSpec> listed_programs(const DeviceInfo& device) {
     pool.y = pool.dy = y;
     add_all(pooling::solvers(pool.direction, device.kind), pool);
   }
-  for (const bool last : {false, true}) {  // depthwise, few taps of one dimension
-    convolution::Problem few;
-    few.geometry = {.spatial = 1, .pad = {3}, .groups = 8};
-    few.x = make_tensor(DataType::kHalf, std::array<std::int64_t, 3>{2, 8, 32},
-                        last ? std::vector<std::int64_t>{256, 1, 8} : std::vector<std::int64_t>{});
-    few.w = make_tensor(DataType::kHalf, std::array<std::int64_t, 3>{8, 1, 4}, {});
-    few.y = make_tensor(DataType::kHalf, std::array<std::int64_t, 3>{2, 8, 35},
-                        last ? std::vector<std::int64_t>{280, 1, 8} : std::vector<std::int64_t>{});
-    add(convolution::programs(device, few, {}, "ConvGpuDepthwise", false));
+  for (const std::int64_t taps : {4, 9}) {  // depthwise, few taps of one dimension
+    for (const bool last : {false, true}) {
+      convolution::Problem few;
+      few.geometry = {.spatial = 1, .pad = {taps - 1}, .groups = 8};
+      const std::int64_t width = 128, results = width + taps - 1;
+      few.x = make_tensor(DataType::kHalf, std::array<std::int64_t, 3>{2, 8, width},
+                          last ? std::vector<std::int64_t>{8 * width, 1, 8} : std::vector<std::int64_t>{});
+      few.w = make_tensor(DataType::kHalf, std::array<std::int64_t, 3>{8, 1, taps}, {});
+      few.y = make_tensor(DataType::kHalf, std::array<std::int64_t, 3>{2, 8, results},
+                          last ? std::vector<std::int64_t>{8 * results, 1, 8} : std::vector<std::int64_t>{});
+      add(convolution::programs(device, few, {}, "ConvGpuDepthwise", false));
+    }
   }
   convolution::Problem eight;  // mixed types, a cast, stochastic rounding
   eight.x = make_tensor(DataType::kHalf, std::array<std::int64_t, 4>{2, 8, 4, 4}, {});

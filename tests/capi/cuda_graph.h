@@ -22,6 +22,10 @@ class CudaGraph {
     find(end_, "cuStreamEndCapture");
     find(instantiate_, "cuGraphInstantiateWithFlags");
     find(launch_, "cuGraphLaunch");
+    find(destroy_ready_, "cuGraphExecDestroy");
+    find(destroy_graph_, "cuGraphDestroy");
+    find(destroy_, "cuStreamDestroy_v2");
+    find(release_, "cuDevicePrimaryCtxRelease_v2");
     expect_ok(miopenGetStream(handle, &before_));
     void* context = nullptr;
     expect(init_(0), "cuInit");
@@ -33,7 +37,10 @@ class CudaGraph {
   CudaGraph(const CudaGraph&) = delete;
   CudaGraph& operator=(const CudaGraph&) = delete;
   ~CudaGraph() {
-    if (stream_) expect_ok(miopenSetStream(handle_, before_));
+    if (!stream_) return;
+    expect_ok(miopenSetStream(handle_, before_));
+    expect(destroy_(stream_), "cuStreamDestroy");
+    expect(release_(0), "cuDevicePrimaryCtxRelease");
   }
 
   explicit operator bool() const { return stream_ != nullptr; }
@@ -49,6 +56,8 @@ class CudaGraph {
     expect(instantiate_(&ready, graph, 0), "cuGraphInstantiateWithFlags");
     expect(launch_(ready, stream_), "cuGraphLaunch");
     expect(wait_(stream_), "cuStreamSynchronize");
+    expect(destroy_ready_(ready), "cuGraphExecDestroy");
+    expect(destroy_graph_(graph), "cuGraphDestroy");
   }
 
  private:
@@ -72,6 +81,10 @@ class CudaGraph {
   int (*end_)(void*, void**) = nullptr;
   int (*instantiate_)(void**, void*, unsigned long long) = nullptr;
   int (*launch_)(void*, void*) = nullptr;
+  int (*destroy_ready_)(void*) = nullptr;
+  int (*destroy_graph_)(void*) = nullptr;
+  int (*destroy_)(void*) = nullptr;
+  int (*release_)(int) = nullptr;
 };
 
 }  // namespace polymio::test

@@ -285,6 +285,7 @@ class GraphBuilder {
       ids.push_back(id);
       pointers.push_back(*there[id]);
     }
+    const std::map<int64_t, std::vector<unsigned char>> given = bytes;
     const auto need =
         static_cast<std::size_t>(plan.one<int64_t>(MIOPEN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, MIOPEN_TYPE_INT64));
     void* workspace = nullptr;
@@ -295,11 +296,18 @@ class GraphBuilder {
         .set<void*>(MIOPEN_ATTR_VARIANT_PACK_WORKSPACE, MIOPEN_TYPE_VOID_PTR, {workspace})
         .finalize();
     expect_ok(miopenBackendExecute(handle_, plan, pack));
+    std::map<int64_t, std::vector<unsigned char>> direct;
     if (cuda_graph) {
-      for (const auto& [id, buffer] : there) buffer->upload();
+      for (const auto& [id, buffer] : there) buffer->fetch();
+      for (auto& [id, memory] : bytes) {
+        direct[id] = memory;
+        std::copy(given.at(id).begin(), given.at(id).end(), memory.begin());
+        there[id]->upload();
+      }
       cuda_graph.replay([&] { return miopenBackendExecute(handle_, plan, pack); });
     }
     there.clear();
+    for (const auto& [id, memory] : direct) EXPECT_TRUE(memory == bytes[id]) << "tensor " << id << " by a CUDA graph";
     if (workspace) expect_ok(polymioFree(handle_, workspace));
     std::map<int64_t, Dense> results;
     for (auto& [id, t] : tensors_) {

@@ -297,9 +297,10 @@ TEST_F(HopperPacking, SpaceToDepthAlongAStride) {
   constexpr auto kBf16 = DataType::kBFloat16;
   const Shape slices{
       .x = {2, 32, 5, 6, 8}, .w = {40, 32, 3, 3, 3}, .pad = {1, 1, 1}, .stride = {2, 2, 2}, .type = kBf16};
-  const Shape four{.x = {3, 16, 6, 44}, .w = {24, 16, 2, 7}, .pad = {0, 3}, .stride = {1, 4}, .type = DataType::kHalf};
-  const Shape line{.x = {2, 24, 132}, .w = {16, 24, 4}, .pad = {1}, .stride = {2}, .type = kBf16};
-  const Shape fp32{.x = {2, 16, 9, 20}, .w = {32, 16, 3, 3}, .pad = {1, 1}, .stride = {2, 2}};
+  const Shape four{
+      .x = {3, 16, 2, 6, 44}, .w = {24, 16, 1, 2, 7}, .pad = {0, 0, 3}, .stride = {1, 1, 4}, .type = kBf16};
+  const Shape line{.x = {2, 32, 132}, .w = {16, 32, 5}, .pad = {2}, .stride = {2}, .type = kBf16};
+  const Shape fp32{.x = {2, 16, 3, 9, 20}, .w = {32, 16, 1, 3, 3}, .pad = {0, 1, 1}, .stride = {1, 2, 2}};
   for (Shape s : {slices, four, line, fp32}) {
     s.channels_last = true;
     for (const Direction d : {Direction::kForward, Direction::kBackwardData}) {
@@ -312,6 +313,13 @@ TEST_F(HopperPacking, SpaceToDepthAlongAStride) {
   }
 }
 
+TEST_F(HopperPacking, FoldsThatCostLessThanSpaceToDepth) {
+  Shape first{.x = {2, 8, 20, 20}, .w = {16, 8, 7, 7}, .pad = {3, 3}, .stride = {2, 2}, .type = DataType::kBFloat16};
+  first.channels_last = true;
+  for (const Direction d : {Direction::kForward, Direction::kBackwardData})
+    EXPECT_TRUE(cuda::hopper_packing(problem(d, first)).x.copied);
+}
+
 TEST_F(HopperPacking, SlicesOfImagesAndRows) {
   constexpr auto kBf16 = DataType::kBFloat16;
   const Shape images{.x = {7, 40, 6, 8}, .w = {72, 40, 3, 3}, .pad = {1, 1}, .type = DataType::kHalf};
@@ -319,8 +327,10 @@ TEST_F(HopperPacking, SlicesOfImagesAndRows) {
   const Shape strided{.x = {1, 40, 67, 5}, .w = {24, 40, 5, 2}, .pad = {2, 1}, .stride = {3, 1}, .type = kBf16};
   const Shape dilated{.x = {1, 33, 70}, .w = {20, 33, 5}, .pad = {4}, .dilation = {3}, .type = kBf16};
   const Shape fp32{.x = {3, 24, 33, 5}, .w = {24, 24, 3, 2}, .pad = {1, 1}};
+  const Shape blocks{
+      .x = {1, 32, 50, 6, 8}, .w = {24, 32, 3, 3, 3}, .pad = {1, 1, 1}, .stride = {1, 2, 2}, .type = kBf16};
   const Shape folded{.x = {5, 3, 20, 20}, .w = {16, 3, 7, 7}, .pad = {3, 3}, .stride = {2, 2}, .type = kBf16};
-  for (const Shape& s : {images, planes, strided, dilated, fp32, folded})
+  for (const Shape& s : {images, planes, strided, dilated, fp32, blocks, folded})
     for (const std::int64_t pieces : {2, 5}) check_directions(s, pieces);
 
   const Problem p = problem(Direction::kForward, planes);

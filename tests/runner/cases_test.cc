@@ -22,6 +22,7 @@ namespace {
 Handle& handle() {
   static const std::shared_ptr<Queue> queue = queue_for_graphs(device_name());
   static Handle h(device_name(), queue ? queue->native() : nullptr);
+  EXPECT_TRUE(queue || !device_name().starts_with("cuda")) << "check() would not record graphs";
   return h;
 }
 

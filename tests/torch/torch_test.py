@@ -206,6 +206,8 @@ def main():
                           f"{tuple(want.shape)}")
         print(f"{name}: {options.shapes} problems, largest difference "
               + ", ".join(f"{str(t)[6:]} {e:.1e}" for t, e in worst.items()), flush=True)
+    if not any(options.only in name for name in CASES):
+        raise SystemExit(f"--only: no operation has '{options.only}' in its name: {', '.join(CASES)}")
     print("FAILED" if failed else "PASSED")
     return 1 if failed else 0
 

@@ -68,9 +68,12 @@ TensorMap tensor_map(const Driver& driver, const TensorMapSpec& spec, Address ad
     TensorMapSpec spec;
     std::array<std::uint64_t, 16> bits{};
   };
-  static thread_local std::array<Encoded, 32> recent;
-  const auto mixed = static_cast<std::uint64_t>(address >> 4) + static_cast<std::uint64_t>(spec.sizes[0] + spec.rank);
-  Encoded& e = recent[(mixed * 0x9E3779B97F4A7C15u) >> 59];
+  static thread_local std::array<Encoded, 64> recent;
+  std::uint64_t hash = address >> 4;
+  const auto mix = [&](auto value) { hash = (hash ^ static_cast<std::uint64_t>(value)) * 0x9E3779B97F4A7C15u; };
+  for (const int size : spec.box) mix(size);
+  mix(spec.lower[0] + 64 * spec.lower[1] + 4096 * spec.lower[2] + spec.swizzle);
+  Encoded& e = recent[hash >> 58];
   if (e.driver != &driver || e.address != address || e.spec != spec)
     e = {&driver, address, spec, encode(driver, spec, address).bits};
   return TensorMap{e.bits};

@@ -32,7 +32,7 @@ V log1p_two(V x) {
 }
 
 CtcSum sum(const float* x, i64 count) {
-  constexpr i64 kBlock = 4096;  // more ones in an fp32 sum are lost from 2^24 on
+  constexpr i64 kBlock = 4096;  // an fp32 sum of ones stops at 2^24
   V largest = load(x);
   for (i64 i = kN; i < count; i += kN) largest = larger(largest, load(x + i));
   const float most = largest_lane(largest);

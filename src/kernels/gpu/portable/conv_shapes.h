@@ -84,14 +84,14 @@ typedef struct FoldedWeightsShape {
   int fold_h, fold_w, first_h, first_w, step_h, step_w;
 } FoldedWeightsShape;
 
-/// Weights of groups of channels as those of fewer groups, each of `merged`, with zeros between them; without those:
-/// `outputs` x `channels` x `taps` a group. Merged weights are packed: (k, tap, channel of the merged groups).
+/// Copies between the weights of groups, `outputs` x `channels` x `taps` each, and those of fewer groups, each of which
+/// has `merged` of them as blocks with zeros between them. The latter are packed: (k, tap, channel of a merged group).
 typedef struct MergedGroupsShape {
   int all_outputs, outputs, channels, taps, merged;
   int channel_step, tap_step;  // of the weights that are not merged
 } MergedGroupsShape;
 
-/// Where a kernel stores its results (epilogue.h): scalars of the operation, and the parameters of the activation.
+/// Scalars of an epilogue (epilogue.h): those of the operation, and the parameters of the activation.
 typedef struct EpilogueScalars {
   float alpha, beta, act_alpha, act_beta, act_gamma;
 } EpilogueScalars;

@@ -134,7 +134,7 @@ INLINE u16 half_of_float(float v) {
 #endif
 #endif
 
-// Of 32 threads that follow each other, the first of them a multiple of 32; all threads of the block call it.
+// A barrier of the threads with equal THREAD(0) / 32. All threads of the block call it.
 #ifndef LANES_BARRIER
 #define LANES_BARRIER() BARRIER()
 #endif

@@ -248,23 +248,25 @@ void fold_source(HopperPacking& plan, const Problem& p, const SourceFold& f) {
   g.dilation[at] = dilation;
 }
 
-/// The block of a space-to-depth along W that fills steps of the kernels better: the stride, so that blocks have stride
-/// 1; 1 where there is none.
+/// Zero taps before the filter's first, so that blocks of the stride begin at the first column of x.
+std::int64_t taps_before(const Axis& a) { return round_up(a.pad, a.stride) - a.pad; }
+/// Taps of blocks.
+std::int64_t block_taps(const Axis& a) { return ceil_div(taps_before(a) + a.filter, a.stride); }
+
+/// The block of a space-to-depth along W, where that is possible: the stride, so that blocks have stride 1; else 1.
 std::int64_t depth_block(const Problem& p) {
   const Axis w = axis(p, 0);
   if (p.direction == Direction::kBackwardWeights || !has_few_channels(p) || p.c() % unit_of(p.x) != 0) return 1;
   if (w.dilation != 1 || w.in % w.stride != 0 || w.stride * p.c() > depth_of(p.x)) return 1;
   if (!needs_copy(p, p.x) && meaningful_strides(p.x)[static_cast<std::size_t>(p.x.rank - 1)] != p.c()) return 1;
-  const std::int64_t taps = round_up(round_up(w.pad, w.stride) - w.pad + w.filter, w.stride);
-  return 2 * taps <= 3 * w.filter ? w.stride : 1;  // at most a third of them are zero
+  return 2 * w.stride * block_taps(w) <= 3 * w.filter ? w.stride : 1;  // at most a third of the taps are zero
 }
 
 /// x or its copy with blocks of neighbouring pixels of a row as one pixel, with the channels of all, and w to match.
 /// Taps that the filter does not have are zero.
 void space_to_depth(HopperPacking& plan, const Problem& p, std::int64_t block) {
   const Axis w = axis(p, 0);
-  const std::int64_t before = round_up(w.pad, block) - w.pad;  // taps before the filter's first
-  const std::int64_t taps = ceil_div(before + w.filter, block), depth = block * p.c();
+  const std::int64_t before = taps_before(w), taps = block_taps(w), depth = block * p.c();
   const auto last = static_cast<std::size_t>(p.x.rank - 1), at = static_cast<std::size_t>(p.spatial() - 1);
   Problem& q = plan.inner;
   if (needs_copy(p, p.x)) {
@@ -308,27 +310,30 @@ BlockAxis block_axis(const Axis& a, std::int64_t block) {
 
 struct DataFold {
   BlockAxis h, w;
+  double cost = 0;  // products per element of dx, with those of unused columns
 };
+
+double data_cost(std::int64_t taps, std::int64_t outputs, std::int64_t pixels) {
+  constexpr std::int64_t kTileOutputs = 64;
+  return static_cast<double>(taps * round_up(outputs, kTileOutputs)) / static_cast<double>(pixels);
+}
 
 /// The blocks of dx with the least products per element, if they are fewer than without.
 std::optional<DataFold> data_fold(const Problem& p) {
   const Axis h = axis(p, 1), w = axis(p, 0);
   if (p.spatial() != 2 || !has_few_channels(p) || h.dilation != 1 || w.dilation != 1) return {};
   if (h.pad >= h.filter || w.pad >= w.filter) return {};
-  constexpr std::int64_t kTileOutputs = 64, kMostOutputs = 128, kMostBlock = 8, kMostStride = 4;
-  const auto cost = [](std::int64_t taps, std::int64_t outputs, std::int64_t pixels) {
-    return static_cast<double>(taps * round_up(outputs, kTileOutputs)) / static_cast<double>(pixels);
-  };
+  constexpr std::int64_t kMostOutputs = 128, kMostBlock = 8, kMostStride = 4;
   constexpr double kGain = 0.75;
-  double least = kGain * cost(h.filter * w.filter, p.c(), h.stride * w.stride);
+  double least = kGain * data_cost(h.filter * w.filter, p.c(), h.stride * w.stride);
   std::optional<DataFold> best;
   for (std::int64_t y = h.stride; y <= kMostBlock; y += h.stride)
     for (std::int64_t x = w.stride; x <= kMostBlock; x += w.stride) {
       if (x * y * p.c() > kMostOutputs || y / h.stride > kMostStride || x / w.stride > kMostStride) continue;
-      const DataFold f{block_axis(h, y), block_axis(w, x)};
-      const double own = cost(f.h.taps * f.w.taps, x * y * p.c(), x * y);
-      if (own >= least) continue;
-      least = own;
+      DataFold f{block_axis(h, y), block_axis(w, x)};
+      f.cost = data_cost(f.h.taps * f.w.taps, x * y * p.c(), x * y);
+      if (f.cost >= least) continue;
+      least = f.cost;
       best = f;
     }
   return best;
@@ -388,6 +393,17 @@ std::int64_t copied_channels(const Problem& p, const TensorDesc& t) {
   return &t != &p.output() && last > depth / 2 ? round_up(channels, depth) : channels;
 }
 
+/// Whether space-to-depth costs no more than the fold, which copies x or dx; folds that copy nothing are better.
+bool is_cheaper(const Problem& p, std::int64_t block, const std::optional<SourceFold>& f) {
+  if (!f) return true;
+  const std::int64_t own = axis(p, 1).filter * block_taps(axis(p, 0)) * cost_of(block * p.c(), depth_of(p.x));
+  return !joins_existing(p, *f) && own <= cost_of(p, *f);
+}
+bool is_cheaper(const Problem& p, std::int64_t block, const std::optional<DataFold>& f) {
+  const Axis h = axis(p, 1);
+  return !f || data_cost(h.filter * block_taps(axis(p, 0)), block * p.c(), h.stride * block) <= f->cost;
+}
+
 /// All but where copies are in the workspace.
 HopperPacking packing_of(const Problem& p) {
   HopperPacking plan;
@@ -399,8 +415,8 @@ HopperPacking packing_of(const Problem& p) {
   }
   const auto source = data ? std::nullopt : source_fold(p);
   const auto blocks = data ? data_fold(p) : std::nullopt;
-  const bool better = data ? blocks && needs_copy(p, p.x) : source && joins_existing(p, *source);
-  if (const std::int64_t block = better ? 1 : depth_block(p); block > 1) {
+  const std::int64_t block = depth_block(p);
+  if (block > 1 && (data ? is_cheaper(p, block, blocks) : is_cheaper(p, block, source))) {
     space_to_depth(plan, p, block);
     return plan;
   }

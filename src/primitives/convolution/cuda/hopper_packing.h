@@ -1,6 +1,6 @@
 // Convolutions that ConvHopper or ConvHopperSplit computes on copies of their tensors: channels first, odd or few
-// channels. Few channels are folded: rows that a stride joins and the taps of a filter's row become channels. Pure
-// functions of the problem.
+// channels. Few channels are folded: rows that a stride joins and the taps of a filter's row become channels, or blocks
+// of neighbouring pixels (space-to-depth). Pure functions of the problem.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "core/solver.h"
@@ -30,6 +30,7 @@ struct HopperOperand {
 /// Forward and backward weights with few channels: a row of `inner.x` is a row of x with its padding, in which
 /// neighbouring pixels of the inner tensor overlap: each has all the taps of a row (or of a part of it) as channels.
 /// Backward data with few channels: a forward convolution of dy, whose outputs are blocks of rows and columns of dx.
+/// Forward and backward data with few channels and a stride along W: as many pixels of x as the stride are one.
 struct HopperPacking {
   static constexpr std::int64_t kAlignment = 256;  // of copies in the workspace
   Problem inner;

@@ -122,10 +122,11 @@ std::int64_t packed_bytes(const Problem& p, bool summed, HopperInner inner) {
   return plan.bytes() + (hopper_swaps_weights(plan.inner) ? static_cast<std::int64_t>(plan.inner.w.bytes()) : 0);
 }
 
-/// Whether copies are of whole rows.
+/// Whether copies are of whole rows of the first of several dimensions.
 bool copies_rows(const Problem& image, HopperInner inner) {
   const HopperPacking plan = hopper_packing(image, false, inner);
-  return !plan.swapped && !plan.overlaps && plan.inner.geometry.stride == image.geometry.stride;
+  const auto &own = plan.inner.geometry.stride, &given = image.geometry.stride;
+  return !plan.swapped && !plan.overlaps && (image.spatial() > 1 ? own[0] == given[0] : own == given);
 }
 
 }  // namespace

@@ -142,7 +142,8 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
 
 #else
 
-/// Of COLS columns from `first` on, those of dy between `begin` and `end`; `whole`: all that the columns of x meet.
+/// Of COLS columns from `first` on, those of dy between `begin` and `end`; `whole`: no other one meets the columns of
+/// x.
 INLINE void add_columns(const Column* of_x, const Column* of_dy, int first, int begin, int end, int whole,
                         sum_t (*g)[VEC], sum_t (*acc)[VEC]) {
   UNROLL

@@ -32,12 +32,13 @@ constexpr Run kPlaneRuns[] = {{15, 1}, {7, 1}, {7, 2}, {7, 4}, {3, 1}, {3, 4}, {
 constexpr Run kPlaneWeightsRuns[] = {{7, 1}, {15, 1}, {3, 1}, {1, 1}};
 constexpr Run kChannelRuns[] = {{8, 1}, {7, 1}, {4, 1}, {2, 1}, {1, 1}};
 // Of the kernels for few taps; the fastest first.
-/// Units per thread of depthwise_few_taps_planes; of gradients of weights from the second on.
+/// Units per thread of depthwise_few_taps_planes; gradients of weights begin with the second.
 constexpr int kUnits[] = {2, 1, 2};
 constexpr int kPlanesVariants = 2;
 /// Segments that threads of depthwise_few_taps_lines compute one after another, as long as there are blocks for all
 /// multiprocessors.
 constexpr int kSegments[] = {16, 8, 32};
+constexpr std::int64_t kSegment = 256;  // results, as in the kernel
 /// Columns at a time, and of a run at most, of depthwise_few_taps_channels.
 struct Columns {
   int at_a_time, run;
@@ -184,10 +185,13 @@ int DepthwiseWindows::few_taps_variants() const {
   const auto& s = shape_;
   if (kind_ == Kind::kTaps || s.filter_h != 1 || s.pad_h != 0 || s.src_h != s.dst_h || s.dilation_w != 1) return 0;
   if (filter_w_ < 2 || filter_w_ > kMostTaps || std::min(s.src_w, s.dst_w) < kLeastColumns) return 0;
+  if (std::min(s.src_w, s.dst_w) < filter_w_) return 0;
   if (kind_ == Kind::kChannels) return has_vectors_of(few_taps_vector()) ? narrow(std::ssize(kColumns)) : 0;
   if (static_cast<double>(s.dst_w) * s.dst_h * s.images * s.channels >= static_cast<double>(std::int64_t{1} << 31))
     return 0;
-  return narrow(std::ssize(kSegments)) + few_taps_planes_variants();
+  constexpr std::int64_t kLeastLanes = 2;  // a half of those of a line's segments have results
+  const std::int64_t lanes = ceil_div(std::int64_t{s.dst_w}, kSegment) * kSegment;
+  return (kLeastLanes * s.dst_w < lanes ? 0 : narrow(std::ssize(kSegments))) + few_taps_planes_variants();
 }
 
 /// With more taps depthwise_few_taps_lines is faster.
@@ -224,7 +228,7 @@ void DepthwiseWindows::plan_few_taps(const DeviceInfo& d, int variant) {
   const int before = few_taps_planes_variants();
   lines_ = variant >= before;
   if (lines_) {
-    constexpr std::int64_t kSegment = 256, kGroups = 8;  // as in the kernel
+    constexpr std::int64_t kGroups = 8;  // as in the kernel
     units_ = ceil_div(s.dst_w + (weights() ? 0 : vector - 1), kSegment);
     const std::int64_t steps = ceil_div(lines * units_, kGroups);
     const std::int64_t few = ceil_div(steps, kSegments[variant - before]), enough = ceil_div(4 * d.units, s.channels);
@@ -249,7 +253,7 @@ void DepthwiseWindows::plan_few_taps_of_channels(const DeviceInfo& d, int column
   const std::int64_t slots = threads_ / s.lanes, chunks = ceil_div(s.channels / vec_, std::int64_t{s.lanes});
   const auto groups = [&] { return ceil_div(std::int64_t{s.images} * s.dst_h * ceil_div(s.dst_w, s.tile_w), slots); };
   // Long runs, as long as the multiprocessors have the blocks that fit on them.
-  const std::int64_t least = d.units * (filter_w_ > 8 ? 2 : weights() ? 4 : 8);
+  const std::int64_t least = d.units * (filter_w_ > 8 ? 2 : 8);
   s.tile_w = run;
   while (s.tile_w > 2 * cols_ && chunks * groups() < least) s.tile_w /= 2;
   if (weights()) return set_parts(chunks, groups());

@@ -15,7 +15,7 @@ class DepthwiseWindows {
   /// Refusals of a depthwise problem that check_planes accepts, epilogue included.
   static Verdict check(const DeviceInfo&, const Problem&);
   static int variants(const DeviceInfo&, const Problem&);
-  static int best(const DeviceInfo&, const Problem&);  // with the least estimated time
+  static int best(const DeviceInfo&, const Problem&);  // of few taps, if there are; else with the least estimated time
 
   DepthwiseWindows(const DeviceInfo&, const Problem&, int variant);
   bool fits() const { return fits_; }

@@ -28,7 +28,7 @@ struct Streaming {
 /// output = scale * f(inputs) + keep * output. The old output is not read if keep is 0.
 struct Blend {
   double scale = 1, keep = 0;
-  bool non_temporal = false;
+  bool non_temporal = false;  // where scale is 1 and keep 0
 };
 
 /// What is done with results: a plain or non-temporal store, or a blend with the old output.
