@@ -17,6 +17,7 @@
 
 #include "convolution/sample_problem.h"
 #include "core/kernel_builder.h"
+#include "kernels/gpu/portable/conv_shapes.h"
 #include "primitives/activation/activation.h"
 #include "primitives/convolution/cuda/hopper.h"
 #include "primitives/convolution/cuda/hopper_plan.h"
@@ -155,26 +156,18 @@ class HostHopper final : public ForwardingStream {
     memory.push_back({swapped, static_cast<std::size_t>(groups * outputs * taps * channels) * sizeof *swapped});
   }
 
-  /// Weights (k, c, tap) with strides, and those of merged groups, (k, tap, c of a merged group).
-  struct MergedGroups {
-    int all, outputs, channels, taps, merged, channel_step, tap_step;
-
-    /// each(place of the weights, or -1, place of the merged weights), of all elements of the latter.
-    template <class Each>
-    void walk(const Each& each) const {
-      for (int k = 0; k < all; ++k)
-        for (int tap = 0; tap < taps; ++tap)
-          for (int c = 0; c < channels * merged; ++c) {
-            const bool own = c / channels == k / outputs % merged;
-            const int place = k * channels * taps + c % channels * channel_step + tap * tap_step;
-            each(own ? place : -1, (k * taps + tap) * channels * merged + c);
-          }
-    }
-  };
-  static MergedGroups merged_groups(std::span<const Argument> arguments) {
-    int sizes[7];
-    for (std::size_t i = 0; i < 7; ++i) sizes[i] = value_of(arguments[i + 2], 0);
-    return {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6]};
+  /// each(place of the weights, or -1, place of the merged weights), of all elements of the latter.
+  template <class Each>
+  static void walk_merged(const Argument& argument, const Each& each) {
+    const auto s = value_of(argument, kernels::MergedGroupsShape{});
+    const int depth = s.channels * s.merged;
+    for (int k = 0; k < s.all_outputs; ++k)
+      for (int tap = 0; tap < s.taps; ++tap)
+        for (int c = 0; c < depth; ++c) {
+          const bool own = c / s.channels == k / s.outputs % s.merged;
+          const int place = k * s.channels * s.taps + c % s.channels * s.channel_step + tap * s.tap_step;
+          each(own ? place : -1, (k * s.taps + tap) * depth + c);
+        }
   }
 
   void merge_groups(std::span<const Argument> arguments, const std::string& option) {
@@ -182,7 +175,7 @@ class HostHopper final : public ForwardingStream {
     const auto* const from = static_cast<const unsigned char*>(address(arguments, 0));
     auto* const to = static_cast<unsigned char*>(address(arguments, 1));
     std::size_t count = 0;
-    merged_groups(arguments).walk([&](int w, int merged) {
+    walk_merged(arguments[2], [&](int w, int merged) {
       unsigned char* const element = to + static_cast<std::size_t>(merged) * bytes;
       std::memset(element, 0, bytes);
       if (w >= 0) std::memcpy(element, from + static_cast<std::size_t>(w) * bytes, bytes);
@@ -195,9 +188,9 @@ class HostHopper final : public ForwardingStream {
   void split_groups(std::span<const Argument> arguments, const std::vector<std::string>& options) {
     const void* const from = address(arguments, 0);
     void* const to = address(arguments, 1);
-    const double alpha = value_of(arguments[9], 0.0f), beta = value_of(arguments[10], 0.0f);
+    const double alpha = value_of(arguments[3], 0.0f), beta = value_of(arguments[4], 0.0f);
     const DataType in = type_of(options[0]), out = type_of(options[1]);
-    merged_groups(arguments).walk([&](int w, int merged) {
+    walk_merged(arguments[2], [&](int w, int merged) {
       if (w < 0) return;
       dtype::store(out, to, w,
                    alpha * dtype::load(in, from, merged) + (beta != 0 ? beta * dtype::load(out, to, w) : 0));
