@@ -16,7 +16,9 @@ using Wide = VecType<std::uint64_t, kN>::type;
 constexpr float kInfinity = __builtin_inff();
 
 /// e^x for x <= 0; below the least normal number 0.
-Floats weight_of(Floats x) { return x < -87 ? Floats{} : exp_of_term<float>(x); }
+[[gnu::always_inline]] inline Floats weight_of(Floats x) { return x < -87 ? Floats{} : exp_of_term<float>(x); }
+/// For loops that keep too much in registers to have it inlined.
+[[gnu::noinline]] Floats weight_by_call(Floats x) { return weight_of(x); }
 
 /// The factors of kN neighbouring scores from number `element` on: 0, or that of a score that is kept.
 [[gnu::noinline]] Floats kept_factors(const AttentionDropout& dropout, std::uint64_t element) {
@@ -97,7 +99,7 @@ void weigh_as(const ScoreBlock& b, float* largest, float* sum, float* factor) {
     Row row(b, r);
     const float before = largest[r];
     Floats most = broadcast(before);
-    for_vectors(row.visible, [&](i64 c, int n) {
+    const auto raise = [&](i64 c, int n) __attribute__((always_inline)) {
       Floats v = load(row.scores + c);
       if (row.bias != nullptr) {
         v += load_widened(row.bias + c, n);
@@ -105,12 +107,23 @@ void weigh_as(const ScoreBlock& b, float* largest, float* sum, float* factor) {
       }
       v = first_lanes(v, n, most);
       most = v > most ? v : most;
-    });
+    };
+    for_vectors(row.visible, raise);
     const float now = largest_of(most);
     // Where no key has a weight so far.
     const Floats shift = broadcast(now == -kInfinity ? 0 : now);
-    Floats total{};
-    for_vectors(row.visible, [&](i64 c, int n) {
+    Floats total{}, odd{};
+    i64 pairs = 0;  // columns of pairs of vectors, whose exponentials overlap
+    for (; b.dropout == nullptr && pairs + 2 * kN <= row.visible; pairs += 2 * kN) {
+      const float* const scores = row.scores + pairs;
+      const Floats low = weight_of(load(scores) - shift), high = weight_of(load(scores + kN) - shift);
+      total += low;
+      odd += high;
+      Elements<S, float>::store(row.scores, pairs, low, high);
+    }
+    total += odd;
+    for_vectors(row.visible - pairs, [&](i64 rest, int n) {
+      const i64 c = pairs + rest;
       const Floats v = first_lanes(weight_of(load(row.scores + c) - shift), n, Floats{});
       total += v;
       const bool drops = b.dropout != nullptr;
@@ -141,7 +154,7 @@ float differentiate_as(const ScoreBlock& b, const GradientBlock& g) {
     for_vectors(row.visible, [&](i64 c, int n) {
       Floats v = load(row.scores + c);
       if (row.bias != nullptr) v += load_widened(row.bias + c, n);
-      const Floats softmax = weight_of(v - largest) * inverse;
+      const Floats softmax = weight_by_call(v - largest) * inverse;
       const Floats kept = b.dropout == nullptr ? broadcast(1.0f)
                                                : kept_factors(*b.dropout, row.element + static_cast<std::uint64_t>(c));
       store_weights<S>(row, c, n, softmax * kept * g.scale_weights);
