@@ -12,10 +12,11 @@ TRAINING, INFERENCE, BACKWARD = 64, 96, 128
 GLOBAL_STATISTICS, SCALE_AND_SHIFT = 1, 2 | 4
 POOLING = {"max": 0x1ff, "average": 0x3ff}
 REDUCTION = {"max": 0x2fff2, "sum": 0x2fff4}
-LRN_ACROSS_CHANNELS, SOFTMAX = 0xaff, 0x30000
-SRC, DST, MEAN, VARIANCE, SCALE, SHIFT, WORKSPACE = 1, 17, 49, 50, 51, 52, 64
+LRN_ACROSS_CHANNELS, SOFTMAX, LEFT_TO_RIGHT = 0xaff, 0x30000, 1
+SRC, DST, WEIGHTS, BIAS, MEAN, VARIANCE, SCALE, SHIFT, WORKSPACE = 1, 17, 33, 41, 49, 50, 51, 52, 64
 DIFF_SRC, DIFF_DST, DIFF_SCALE, DIFF_SHIFT = 129, 145, 255, 256
-QUERY_WORKSPACE = 135
+TO_DIFF = DIFF_SRC - SRC  # from the number of a network's argument to that of its gradient
+QUERY_WORKSPACE, QUERY_ARGUMENT, ANY_LAYOUT = 135, 255, 1
 EPSILON = ctypes.c_float(1e-5)
 
 
@@ -44,6 +45,29 @@ class OneDnn:
         dims = ctypes.c_int64 * 12
         return self.made("dnnl_memory_desc_create_with_strides", tensor.dim(), dims(*tensor.shape), TYPES[tensor.dtype],
                          dims(*tensor.stride()))
+
+    def any_desc(self, tensor):
+        """Of a layout that the plan chooses."""
+        return self.made("dnnl_memory_desc_create_with_tag", tensor.dim(), (ctypes.c_int64 * 12)(*tensor.shape),
+                         TYPES[tensor.dtype], ANY_LAYOUT)
+
+    def own_desc(self, plan, query, argument=0):
+        """What the plan chose."""
+        ask = self.c.dnnl_primitive_desc_query_md
+        ask.restype = POINTER
+        return POINTER(ask(plan, query, argument))
+
+    def memory(self, desc):
+        """A memory object that the library allocates."""
+        return self.made("dnnl_memory_create", desc, self.engine, POINTER(2 ** 64 - 1))
+
+    def reordered(self, plan, argument, tensor):
+        """A copy of the tensor in the layout that the plan chose for this argument."""
+        desc = self.own_desc(plan, QUERY_ARGUMENT, argument)
+        memory = self.memory(desc)
+        reorder = self.made("dnnl_reorder_primitive_desc_create", self.desc(tensor), self.engine, desc, self.engine, None)
+        self.call(reorder, {SRC: tensor, DST: memory})()
+        return memory
 
     def plan(self, name, *arguments):
         return self.made(f"dnnl_{name}_primitive_desc_create", self.engine, *arguments, None)
@@ -77,7 +101,7 @@ class OneDnn:
                              ctypes.c_float(1e-4), ctypes.c_float(0.75), ctypes.c_float(2))
             return self.call(plan, {SRC: x, DST: y}), y
         make = {"softmax": self.softmax, "batch": self.batch_norm, "layer": self.layer_norm, "group": self.group_norm,
-                "pooling": self.pooling}.get(kind)
+                "pooling": self.pooling, "lstm": self.recurrent, "gru": self.recurrent}.get(kind)
         return make(name, x) if make else None
 
     def softmax(self, name, x):
@@ -127,11 +151,42 @@ class OneDnn:
                          stride, size, none, pad, pad)
         if not backward:
             return self.call(plan, {SRC: x, DST: y}), y
-        query = self.c.dnnl_primitive_desc_query_md
-        query.restype = POINTER
-        workspace = self.made("dnnl_memory_create", POINTER(query(plan, QUERY_WORKSPACE, 0)), self.engine,
-                              POINTER(2 ** 64 - 1))  # the library allocates it
+        workspace = self.memory(self.own_desc(plan, QUERY_WORKSPACE))
         self.call(plan, {SRC: x, DST: y, WORKSPACE: workspace})()
         dx, dy = torch.empty_like(x), torch.randn_like(y)
         plan = self.plan("pooling_backward", POOLING[mode], self.desc(dx), self.desc(dy), stride, size, none, pad, pad, plan)
         return self.call(plan, {DIFF_DST: dy, DIFF_SRC: dx, WORKSPACE: workspace}), dx
+
+    def recurrent(self, name, x):
+        """PyTorch's layer, whose GRU is oneDNN's "linear before reset"; weights in oneDNN's layouts. A training step adds to
+        the gradients of weights, and reads those of the last states."""
+        units, (kind, _, rest) = x.shape[2], name.partition(" ")
+        cell, gates = (1, 4) if kind == "lstm" else (0, 3)
+        kind = "lstm" if cell else "lbr_gru"
+        weights = [torch.rand(1, 1, units, gates, units).sub(0.5).mul(2 / units ** 0.5).to(x) for _ in range(2)]
+        bias, y = torch.rand(1, 1, 4, units).sub(0.5).mul(2 / units ** 0.5), torch.empty_like(x)
+        state = torch.randn(1, 1, x.shape[1], units)
+        before, after = ([t.to(x), *[torch.randn_like(t)] * cell] for t in (state, state.clone()))
+
+        def descs(dtype):
+            """Of all arguments, cell states and biases in fp32."""
+            end = [self.desc(t) for t in (x.to(dtype), state.to(dtype), *[state] * cell)]
+            return [*end, *[self.any_desc(w.to(dtype)) for w in weights], *[None] * (2 * cell), self.desc(bias), *end]
+
+        plan = self.plan(f"{kind}_forward", TRAINING if rest else INFERENCE, LEFT_TO_RIGHT, *descs(x.dtype), 0)
+        given = dict(zip(range(SRC, SRC + 3), (x, *before))) | {BIAS: bias} | dict(zip(range(DST, DST + 3), (y, *after)))
+
+        def own(plan):
+            return {WEIGHTS + i: self.reordered(plan, WEIGHTS + i, w) for i, w in enumerate(weights)}
+
+        if not rest:
+            return self.call(plan, given | own(plan)), y
+        given[WORKSPACE] = self.memory(self.own_desc(plan, QUERY_WORKSPACE))
+        forward = self.call(plan, given | own(plan))
+        plan = self.plan(f"{kind}_backward", BACKWARD, LEFT_TO_RIGHT, *descs(x.dtype), *descs(torch.float32), 0, plan)
+        gradients = {i + TO_DIFF: torch.zeros_like(t, dtype=torch.float32) for i, t in given.items() if i != WORKSPACE}
+        gradients[DIFF_DST].normal_()
+        gradients |= {i + TO_DIFF: self.reordered(plan, i + TO_DIFF, torch.zeros_like(w, dtype=torch.float32))
+                      for i, w in enumerate(weights, WEIGHTS)}
+        backward = self.call(plan, given | own(plan) | gradients)
+        return lambda: (forward(), backward()), gradients[DIFF_SRC]

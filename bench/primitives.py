@@ -28,7 +28,7 @@ ROWS = [(1, 4096), (128, 768), (4096, 768), (2048, 4096), (256, 16384), (65536, 
 GROUPS = [(2, 320, 64, 64), (2, 640, 32, 32), (2, 1280, 16, 16), (8, 320, 64, 64)]
 # Batch, heads, tokens, head size.
 HEADS = [(16384 // tokens, 2048 // head, tokens, head) for head in (64, 128) for tokens in (512, 2048, 4096, 16384)]
-
+CPU_HEADS = [(1, max(1, 4096 // tokens), tokens, head) for _, _, tokens, head in HEADS]
 # Hidden units and elements of the input, samples, steps.
 NETWORKS = [(256, 1, 100), (256, 16, 500), (256, 128, 100), (512, 1, 500), (512, 16, 100), (512, 64, 50), (1024, 1, 100),
             (1024, 16, 25), (1024, 64, 25), (1024, 128, 100), (2048, 1, 25), (2048, 16, 25), (2048, 128, 25)]
@@ -42,17 +42,19 @@ def networks(most_work):
                    lambda lib, x, m=mode, t=trains: timed(lib, x, m, t), (steps, batch, hidden), False)
 
 
-def attentions():
-    """On a GPU, for 16 bits, against flash attention."""
+def attentions(on_cpu):
+    """Against flash attention: on a GPU for 16 bits; on a CPU with few heads, and without the problems of which a call
+    takes much more than 2 s on a core: gradients of 16384 tokens with heads of 128, or in 16 bits."""
     from attention import attention
-    for size in HEADS:
-        for causal in (False, True):
-            for backward in (False, True):
-                def make(lib, x, causal=causal, backward=backward):
-                    if x.element_size() > 2:
-                        raise RuntimeError("flash attention takes 16 bits")
-                    return attention(lib, x, causal=causal, backward=backward, by_flash=True)
-                yield f"attention{' causal' * causal}{' backward' * backward}", make, size, False
+    for size, causal, backward in itertools.product(CPU_HEADS if on_cpu else HEADS, (False, True), (False, True)):
+        def make(lib, x, causal=causal, backward=backward):
+            few_bits, work = x.element_size() == 2, x.numel() * x.shape[2] * (1 + 1.5 * backward) / (1 + causal)
+            if not on_cpu and not few_bits:
+                raise RuntimeError("flash attention takes 16 bits")
+            if on_cpu and work * (8 if backward and few_bits else 1) > 4.5e10:  # PyTorch's gradient of 16 bits is slow
+                raise RuntimeError("too much work")
+            return attention(lib, x, causal=causal, backward=backward, by_flash=True)
+        yield f"attention{' causal' * causal}{' backward' * backward}", make, size, False
 
 
 def problems(op):
@@ -87,18 +89,21 @@ class CpuTimer:
         self.torch = torch
 
     def microseconds(self, calls, rounds=7, least=0.004):
-        """The median of each call."""
+        """The median of each call; of three rounds without calls before them if one takes more than 0.3 s."""
         times = [[] for _ in calls]
-        counts = []
+        counts, slow = [], False
         for call in calls:
             call()
             begin = time.perf_counter()
             call()
-            counts.append(max(1, min(1000, int(least / max(1e-7, time.perf_counter() - begin)))))
-        for _ in range(rounds):
+            taken = time.perf_counter() - begin
+            slow |= taken > 0.3
+            counts.append(max(1, min(1000, int(least / max(1e-7, taken)))))
+        for _ in range(3 if slow else rounds):
             for call, count, found in zip(calls, counts, times):
                 time.sleep(0.005)
-                call()
+                if not slow:
+                    call()
                 begin = time.perf_counter()
                 for _ in range(count):
                     call()
@@ -182,7 +187,8 @@ def onednn_call(onednn, name, x):
 
 def measure(torch, op, lib, timer, options, onednn=None):
     rows, rates, begin = [], {}, time.perf_counter()
-    parts = [networks(5e9)] if options.device == "cpu" else [attentions(), networks(math.inf)]
+    on_cpu = options.device == "cpu"
+    parts = [attentions(on_cpu), networks(5e9 if on_cpu else math.inf)]
     types = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
     for name, make, size, two in itertools.chain(problems(op), *parts):
         if not any(part in name for part in options.only.split(",")):
