@@ -202,8 +202,27 @@ class CpuSteps final : public Steps {
                 {u * depth, 1, h * depth, depth}, packed + first * depth * columns, {depth * columns, columns, u, 1});
     };
     if (rest > 0) std::fill_n(packed + whole * depth * columns, depth * columns, 0.0f);
+    if (net_.type == DataType::kFloat) return pack_floats(stream, static_cast<const float*>(weights), packed);
     if (whole > 0) pack(0, whole, u);
     if (rest > 0) pack(whole, 1, rest);
+  }
+
+  /// The same of fp32: every cache line of a panel's rows is read once, for lines of the panel that stay in the
+  /// first-level cache.
+  void pack_floats(Stream& stream, const float* weights, float* packed) const {
+    constexpr std::int64_t kLine = 16;
+    const std::int64_t h = net_.hidden, u = panels_.units, columns = panels_.columns;
+    stream.parallel_for(static_cast<std::size_t>(panels_.count), 0, [&](std::size_t task, void*) {
+      const std::int64_t unit = static_cast<std::int64_t>(task) * u, units = std::min(u, h - unit);
+      float* const panel = packed + unit * h * net_.gates();
+      for (std::int64_t first = 0; first < h; first += kLine)
+        for (std::int64_t row = 0; row < net_.gates() * units; ++row) {
+          const std::int64_t gate = row / units, column = row % units;
+          const float* const from = weights + (gate * h + unit + column) * h + first;
+          float* const to = panel + first * columns + gate * u + column;
+          for (std::int64_t d = 0; d < std::min(kLine, h - first); ++d) to[d * columns] = from[d];
+        }
+    });
   }
 
   /// weights: [depth][unit].
