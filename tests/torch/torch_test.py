@@ -59,6 +59,8 @@ def many(x):
 def group_norm(lib, draw, dtype):
     groups = draw.choice((1, 2, 8))
     x = image(draw, dtype, lib.device, (1, 6))
+    if lib.device.type != "cpu":
+        x = x.contiguous()  # PyTorch refuses channels last
     return op.group_norm(lib, op.with_layout_of(x, torch.cat([x] * groups, 1)), groups)
 
 
