@@ -1,5 +1,5 @@
 // Tensors of more than 2^31 elements, zero but for a few at both ends and where 32-bit offsets would wrap: their memory
-// and what is expected of results. On the CPU, with POLYMIO_TEST_LARGE=1 only: 5 GB of memory and 7 minutes.
+// and what is expected of results. On the CPU, with POLYMIO_TEST_LARGE=1 only: 5 GB of memory and 4 minutes.
 // SPDX-License-Identifier: MIT
 #pragma once
 #ifndef MIOPEN_BETA_API
