@@ -478,13 +478,21 @@ TEST_F(LargeOperators, ConnectionistTemporalClassificationOfManyClasses) {
   EXPECT_NEAR(loss, std::log(static_cast<double>(kClasses)), 1e-5);
 }
 
+/// A dropout of half of the elements, with its states.
+struct Dropout : Owned<miopenDropoutDescriptor_t, miopenCreateDropoutDescriptor, miopenDestroyDropoutDescriptor> {
+  explicit Dropout(miopenHandle_t handle) {
+    std::size_t bytes = 0;
+    expect_ok(miopenDropoutGetStatesSize(handle, &bytes));
+    states.resize(bytes);
+    expect_ok(miopenSetDropoutDescriptor(*this, handle, 0.5f, states.data(), bytes, 1, false, false,
+                                         MIOPEN_RNG_PSEUDO_XORWOW));
+  }
+  std::vector<char> states;
+};
+
 TEST_F(LargeOperators, Dropout) {
-  const Owned<miopenDropoutDescriptor_t, miopenCreateDropoutDescriptor, miopenDestroyDropoutDescriptor> dropout;
+  const Dropout dropout(handle);
   std::size_t bytes = 0;
-  expect_ok(miopenDropoutGetStatesSize(handle, &bytes));
-  std::vector<char> states(bytes);
-  expect_ok(miopenSetDropoutDescriptor(dropout, handle, 0.5f, states.data(), bytes, 1, false, false,
-                                       MIOPEN_RNG_PSEUDO_XORWOW));
   const Memory y = output(), dx = output(), mask = output(Type::kInt8);
   expect_ok(miopenDropoutGetReserveSpaceSize(desc, &bytes));
   ASSERT_EQ(bytes, mask.bytes());
@@ -763,12 +771,7 @@ TEST_F(FarElements, OtherOperators) {
 }
 
 TEST_F(FarElements, Dropout) {
-  const Owned<miopenDropoutDescriptor_t, miopenCreateDropoutDescriptor, miopenDestroyDropoutDescriptor> dropout;
-  std::size_t bytes = 0;
-  expect_ok(miopenDropoutGetStatesSize(handle, &bytes));
-  std::vector<char> states(bytes);
-  expect_ok(miopenSetDropoutDescriptor(dropout, handle, 0.5f, states.data(), bytes, 1, false, false,
-                                       MIOPEN_RNG_PSEUDO_XORWOW));
+  const Dropout dropout(handle);
   compare([&](Desc of, Data x, Data y) {
     return miopenDropoutForward(handle, dropout, near, of, x.data(), of, y.data(), nullptr, 0);
   });

@@ -72,7 +72,8 @@ TensorMap tensor_map(const Driver& driver, const TensorMapSpec& spec, Address ad
   std::uint64_t hash = address >> 4;
   const auto mix = [&](auto value) { hash = (hash ^ static_cast<std::uint64_t>(value)) * 0x9E3779B97F4A7C15u; };
   for (const int size : spec.box) mix(size);
-  mix(spec.lower[0] + 64 * spec.lower[1] + 4096 * spec.lower[2] + spec.swizzle);
+  for (const int corner : spec.lower) mix(corner);
+  mix(spec.swizzle);
   Encoded& e = recent[hash >> 58];
   if (e.driver != &driver || e.address != address || e.spec != spec)
     e = {&driver, address, spec, encode(driver, spec, address).bits};

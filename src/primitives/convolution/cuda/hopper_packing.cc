@@ -416,7 +416,7 @@ HopperPacking packing_of(const Problem& p) {
   const auto source = data ? std::nullopt : source_fold(p);
   const auto blocks = data ? data_fold(p) : std::nullopt;
   const std::int64_t block = depth_block(p);
-  if (block > 1 && (data ? is_cheaper(p, block, blocks) : is_cheaper(p, block, source))) {
+  if (block > 1 && is_cheaper(p, block, source) && is_cheaper(p, block, blocks)) {
     space_to_depth(plan, p, block);
     return plan;
   }

@@ -81,9 +81,8 @@ int DepthwiseWindows::variants(const DeviceInfo& d, const Problem& p) {
 }
 
 int DepthwiseWindows::best(const DeviceInfo& d, const Problem& p) {
-  const DepthwiseWindows first(d, p, 0);
-  const int few_taps = first.kind_ == Kind::kTaps ? 0 : first.few_taps_variants(), all = variants(d, p);
-  if (few_taps > 0) return all - few_taps;
+  const int all = variants(d, p);
+  if (const int few_taps = DepthwiseWindows(d, p, 0).few_taps_variants(); few_taps > 0) return all - few_taps;
   int best = 0;
   double least = 0;
   for (int i = 0; i < all; ++i) {
@@ -184,14 +183,13 @@ int DepthwiseWindows::few_taps_variants() const {
   constexpr int kLeastColumns = 20;  // of 4 bytes each, a window of 8 results
   const auto& s = shape_;
   if (kind_ == Kind::kTaps || s.filter_h != 1 || s.pad_h != 0 || s.src_h != s.dst_h || s.dilation_w != 1) return 0;
-  if (filter_w_ < 2 || filter_w_ > kMostTaps || std::min(s.src_w, s.dst_w) < kLeastColumns) return 0;
-  if (std::min(s.src_w, s.dst_w) < filter_w_) return 0;
+  if (filter_w_ < 2 || filter_w_ > kMostTaps) return 0;
+  if (std::min(s.src_w, s.dst_w) < std::max(kLeastColumns, filter_w_)) return 0;
   if (kind_ == Kind::kChannels) return has_vectors_of(few_taps_vector()) ? narrow(std::ssize(kColumns)) : 0;
   if (static_cast<double>(s.dst_w) * s.dst_h * s.images * s.channels >= static_cast<double>(std::int64_t{1} << 31))
     return 0;
-  constexpr std::int64_t kLeastLanes = 2;  // a half of those of a line's segments have results
-  const std::int64_t lanes = ceil_div(std::int64_t{s.dst_w}, kSegment) * kSegment;
-  return (kLeastLanes * s.dst_w < lanes ? 0 : narrow(std::ssize(kSegments))) + few_taps_planes_variants();
+  const bool half_full = 2 * std::int64_t{s.dst_w} >= round_up(std::int64_t{s.dst_w}, kSegment);
+  return (half_full ? narrow(std::ssize(kSegments)) : 0) + few_taps_planes_variants();
 }
 
 /// With more taps depthwise_few_taps_lines is faster.

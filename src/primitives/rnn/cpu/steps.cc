@@ -207,8 +207,8 @@ class CpuSteps final : public Steps {
     if (rest > 0) pack(whole, 1, rest);
   }
 
-  /// The same of fp32: every cache line of a panel's rows is read once, for lines of the panel that stay in the
-  /// first-level cache.
+  /// The same for fp32. A task reads a cache line of each row of its panel after another; the lines of the panel that
+  /// it writes them to stay in the first-level cache.
   void pack_floats(Stream& stream, const float* weights, float* packed) const {
     constexpr std::int64_t kLine = 16;
     const std::int64_t h = net_.hidden, u = panels_.units, columns = panels_.columns;
