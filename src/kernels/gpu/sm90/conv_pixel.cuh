@@ -22,7 +22,7 @@ DEVICE Pixel<kSpatial> pixel_at(const Images& images, int index) {
 
 /// Where the output has the first channel of a pixel.
 template <int kSpatial>
-DEVICE i64 place_of(const ConvShape& s, const ConvPhase& p, const Pixel<kSpatial>& pixel) {
+DEVICE i64 place_of(const ConvProductShape& s, const ConvPhase& p, const Pixel<kSpatial>& pixel) {
   i64 place = p.dst + pixel.image * s.dst_image;
   UNROLL
   for (int i = 0; i < kSpatial; ++i) place += pixel.at[i] * s.dst_step[i];

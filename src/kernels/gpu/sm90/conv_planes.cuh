@@ -16,7 +16,7 @@ DEVICE u32 plane_piece(u32 slab, int channel, int piece) {
 /// The pixels that a thread of 128 stores of 64 rows: units of 8, 4 or 1.
 template <class Stored, int kSpatial, int kChannels>
 struct PlanePart {
-  DEVICE void select(const ConvShape& s, const ConvPhase& p, int row) {
+  DEVICE void select(const ConvProductShape& s, const ConvPhase& p, int row) {
     const int thread = threadIdx.x % 128, unit = s.unit, units = 64 / unit;
     piece = thread % units;
     first = thread / units;
@@ -27,7 +27,7 @@ struct PlanePart {
   }
 
   /// `channel`: the slab's first one.
-  DEVICE void store(const ConvShape& s, u32 slab, int channel, Stored* dst) const {
+  DEVICE void store(const ConvProductShape& s, u32 slab, int channel, Stored* dst) const {
     if (place < 0) return;
     const int channels = min(kChannels, s.outputs - channel);
     Stored* const to = dst + place + channel * s.dst_channel;
@@ -45,7 +45,7 @@ struct PlanePart {
   i64 place;               // of the first pixel in a plane, or -1
 
   template <class Unit>
-  DEVICE void store_units(const ConvShape& s, u32 slab, Stored* to, int channels) const {
+  DEVICE void store_units(const ConvProductShape& s, u32 slab, Stored* to, int channels) const {
     constexpr int kUnit = sizeof(Unit) / kSize, kInPiece = 16 / sizeof(Unit);
     constexpr int kUnits = kChannels * 64 / kUnit / 128, kBatch = kUnits < 8 ? kUnits : 8;
     NO_UNROLL

@@ -31,7 +31,7 @@ struct ConvScalars {
 };
 
 /// Sizes and scalars of ConvProduct. A step of the product is a tap and 64 channels.
-struct ConvShape {
+struct ConvProductShape {
   int images, reduced, outputs;                  // channels: of a group, that are summed over; all that are written
   int phases, tiles, column_tiles, group_tiles;  // group_tiles: of the column tiles, those of a group of channels
   int raster;                                    // row tiles that share a column tile in the order of tiles
@@ -102,6 +102,18 @@ struct ConvLongFiltersShape {
   long long tap_image, tap_channel, tap_step;
   long long result_image, result_channel, result_step;
   float alpha, beta;
+};
+
+/// Sizes of the kernels of depthwise_1d.cu, along the dimension of the filter. `source` is x or dy; `result` y or dx
+/// or, for the gradient of the filter, dy. Strides between images, channels, and elements.
+struct ConvDepthwise1dShape {
+  int images, channels, source_size, results, taps;
+  int first;          // of the source, that result 0 multiplies by tap 0
+  int pieces, piece;  // of the results of a line, and results of a piece
+  int parts;          // so many blocks share the pieces of a channel
+  long long source_image, source_channel, source_step;
+  long long result_image, result_channel, result_step;
+  ConvScalars scalars;
 };
 
 }  // namespace

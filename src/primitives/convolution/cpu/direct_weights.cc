@@ -17,7 +17,7 @@ namespace {
 
 using kernels::DirectGradient;
 
-constexpr std::int64_t kMostWorkspace = 256 << 20;
+constexpr std::int64_t kMostPartialBytes = 256 << 20;
 
 DirectGradient job_of(const DeviceInfo& d, const Problem& p) {
   const auto& kernels = kernels::kernels_of<kernels::DirectKernels>(d.isa);
@@ -42,7 +42,7 @@ class CpuDirectWeights final : public Solver<Problem> {
                     "groups must have 2 or more channels");
     const DirectGradient job = job_of(d, p);
     POLYMIO_REQUIRE_MOST(job.places.total, kMaxScratch, "bytes of scratch for one row of an image");
-    POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(job.workspace()), kMostWorkspace, "bytes of partial sums");
+    POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(job.workspace()), kMostPartialBytes, "bytes of partial sums");
     return {};
   }
 

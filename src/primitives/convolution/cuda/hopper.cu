@@ -27,7 +27,7 @@ struct ConvProduct {
   struct Arguments : ConvExactOperands<Element::kParts> {
     TensorMap weights, residual, src[kMaxPhases], dst[kMaxPhases];
     ConvPhase phase[kMaxPhases];
-    ConvShape shape;
+    ConvProductShape shape;
     const void* bias;  // elements, or fp32 with a scale
     const float* scale;
     Stored* dst_data;  // where clusters and planes are stored, and what clusters add is

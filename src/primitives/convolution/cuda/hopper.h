@@ -15,7 +15,7 @@ template <int kPhases>
 struct HopperProductArguments {
   TensorMap weights, residual, src[kPhases], dst[kPhases];
   kernels::ConvPhase phase[kPhases];
-  kernels::ConvShape shape;
+  kernels::ConvProductShape shape;
   const void* bias;
   const void* scale;
   void* dst_data;

@@ -78,7 +78,7 @@ struct HopperProduct {
   HopperTile tile{};
   int split = 1;  // blocks of a cluster that share a tile
   bool one_phase = true;
-  kernels::ConvShape shape{};
+  kernels::ConvProductShape shape{};
   std::vector<kernels::ConvPhase> phases;
   TensorMapSpec weights;
   std::vector<TensorMapSpec> src, dst;  // of each phase
