@@ -88,7 +88,7 @@ start_tune_points() {  # every one of the kernels whose tiles are templates, a p
     [ $file = gpu_hopper_bytes ] && pieces=12
     for part in $(divide "$POLYMIO_TEST_CASES/convolution/$file.txt" $pieces "$work/points"); do
       POLYMIO_TEST_CASES=$work/points POLYMIO_TEST_POINTS=all \
-        POLYMIO_TEST_ONLY=ConvHopper,ConvCudaLongFilters,ConvGpuDepthwise \
+        POLYMIO_TEST_ONLY=ConvHopper,ConvCudaLongFilters,ConvCudaDepthwise1d,ConvGpuDepthwise \
         POLYMIO_TEST_DEVICE=cuda:0 start points.$((i++)) 540 "$build/bin/solver_tests" \
         --gtest_filter="*/convolution_$(basename "$part" .txt)"
     done
@@ -107,10 +107,10 @@ start_memory_checks() {  # a small problem per kernel
       POLYMIO_TEST_EVERY=$every start "$tool.$((i++))" 540 compute-sanitizer --tool "$tool" --error-exitcode 9 \
         "$build/bin/${job% *}" --gtest_filter="${job#* }"
     done
-    for job in "ConvGpuDepthwise depthwise_matrix" "ConvCudaTensor tensor_tiles" "ConvCudaLongFilters long_filters" "ConvHopper hopper" "ConvHopper hopper_bytes" "ConvHopper hopper_groups" "ConvHopperPacked hopper_packed" "ConvHopperSplit hopper_split"; do
+    for job in "ConvGpuDepthwise gpu_depthwise_matrix" "ConvCudaDepthwise1d depthwise_1d" "ConvCudaTensor gpu_tensor_tiles" "ConvCudaLongFilters gpu_long_filters" "ConvHopper gpu_hopper" "ConvHopper gpu_hopper_bytes" "ConvHopper gpu_hopper_groups" "ConvHopperPacked gpu_hopper_packed" "ConvHopperSplit gpu_hopper_split"; do
       [[ "$tool ${job% *}" != "racecheck ConvHopper"* ]] || continue
       POLYMIO_TEST_ONLY=${job% *} start "$tool.$((i++))" 540 compute-sanitizer --tool "$tool" --error-exitcode 9 \
-        "$build/bin/solver_tests" --gtest_filter="*/convolution_gpu_${job#* }"
+        "$build/bin/solver_tests" --gtest_filter="*/convolution_${job#* }"
     done
   done
   unset POLYMIO_TEST_WITHOUT

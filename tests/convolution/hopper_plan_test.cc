@@ -551,5 +551,69 @@ TEST_F(HopperPlan, LongFiltersOfInfinities) {
   }
 }
 
+/// Depthwise in one dimension, of so many channels.
+Shape depthwise_1d(std::int64_t n, std::int64_t c, std::int64_t w, std::int64_t taps, std::int64_t pad) {
+  return {.x = {n, c, w}, .w = {c, 1, taps}, .pad = {pad}, .groups = c};
+}
+
+// Tails of tiles, chunks and pieces, lines at odd elements, whose source and result are aligned alike or not; pads from
+// none to beyond the reach; what is added.
+TEST_F(HopperPlan, Depthwise1dOfLines) {
+  const auto layer = [](Direction d, const Shape& s, Options o) {
+    o.solver = "ConvCudaDepthwise1d";
+    const std::int64_t out = s.x[2] + 2 * s.pad[0] - s.w[2] + 1;
+    if (o.x_strides.empty()) o.x_strides = {s.x[1] * s.x[2], s.x[2], 1};
+    if (o.y_strides.empty()) o.y_strides = {s.x[1] * out, out, 1};
+    return Layer(d, s, o);
+  };
+  const Options half{}, bfloat16{.alpha = 0.5, .beta = 2, .type = DataType::kBFloat16};
+  for (const Direction d : kDirections) {
+    layer(d, depthwise_1d(2, 3, 611, 4, 3), half).check({0});
+    layer(d, depthwise_1d(1, 3, 1030, 18, 5), half).check({1});
+    layer(d, depthwise_1d(3, 2, 40, 2, 9), half).check({2});
+    layer(d, depthwise_1d(5, 2, 531, 34, 0), bfloat16).check({3});
+    layer(d, depthwise_1d(2, 3, 2600, 31, 15), bfloat16).check({0});
+    layer(d, depthwise_1d(1, 2, 5000, 19, 18), bfloat16).check({0});
+    layer(d, depthwise_1d(1, 2, 700, 113, 60), half).check({0});
+    Options view = half;
+    view.x_strides = {1700, 533, 1};
+    view.y_strides = {3100, 1030, 1};
+    layer(d, depthwise_1d(2, 3, 530, 9, 4), view).check({0});
+  }
+}
+
+// The same of channels; more of them than a block has, and fewer.
+TEST_F(HopperPlan, Depthwise1dOfChannels) {
+  const Options half{.solver = "ConvCudaDepthwise1d"};
+  Options bfloat16{.alpha = 0.5, .beta = 2, .type = DataType::kBFloat16, .solver = half.solver};
+  Options bias = half;
+  bias.epilogue = {.bias = true, .activation = static_cast<int>(activation::Mode::kRelu)};
+  Layer(kForward, depthwise_1d(2, 72, 300, 18, 8), bias).check({0});
+  Layer(kData, depthwise_1d(1, 8, 300, 57, 30), half).check({0});
+  for (const Direction d : kDirections) {
+    Layer(d, depthwise_1d(2, 72, 300, 4, 3), half).check({0});
+    Layer(d, depthwise_1d(1, 8, 700, 9, 0), half).check({1});
+    Layer(d, depthwise_1d(3, 8, 40, 3, 9), half).check({2});
+    Layer(d, depthwise_1d(2, 16, 611, 31, 15), bfloat16).check({0});
+    bfloat16.x_strides = {9000, 1, 24};
+    bfloat16.y_strides = {9600, 1, 16};
+    Layer(d, depthwise_1d(2, 16, 131, 41, 20), bfloat16).check({3});
+    bfloat16.x_strides = bfloat16.y_strides = {};
+  }
+}
+
+// Infinities reach the results that depend on them, and no others.
+TEST_F(HopperPlan, Depthwise1dOfInfinities) {
+  for (const Direction d : kDirections)
+    for (const int operand : {0, 1}) {
+      if (operand == 1 && d != kWeights) continue;  // all results depend on a tap
+      const Options channels{.solver = "ConvCudaDepthwise1d", .infinite = operand};
+      Options lines = channels;
+      lines.x_strides = lines.y_strides = {1600, 200, 1};
+      Layer(d, depthwise_1d(2, 8, 200, 9, 4), channels).check({0});
+      Layer(d, depthwise_1d(2, 8, 200, 9, 4), lines).check({0});
+    }
+}
+
 }  // namespace
 }  // namespace polymio::convolution

@@ -134,6 +134,33 @@ void add_long_filters(Programs& to) {
   add<sm90::ConvLongFilters<Element, kWarps, kRowBlocks, kChannels, false, true>>(to, name(false, true));
 }
 
+template <class Element, int kDepth>
+void add_depthwise_lines(Programs& to) {
+  const auto name = [](bool reversed) {
+    return fmt::format("sm90::ConvDepthwiseLines<{}, {}, {}, false, 0>", Name<Element>::text(), kDepth, reversed);
+  };
+  add<sm90::ConvDepthwiseLines<Element, kDepth, false, false, 0>>(to, name(false));
+  add<sm90::ConvDepthwiseLines<Element, kDepth, true, false, 0>>(to, name(true));
+  add<sm90::ConvDepthwiseLinesWeights<Element, kDepth>>(
+      to, fmt::format("sm90::ConvDepthwiseLinesWeights<{}, {}>", Name<Element>::text(), kDepth));
+}
+
+template <class Element, int kDepth, bool kBias = false, int kActivation = 0>
+void add_depthwise_channels(Programs& to) {
+  const auto name = [](bool reversed) {
+    return fmt::format("sm90::ConvDepthwiseChannels<{}, {}, {}, {}, {}>", Name<Element>::text(), kDepth, reversed,
+                       kBias, kActivation);
+  };
+  add<sm90::ConvDepthwiseChannels<Element, kDepth, false, kBias, kActivation>>(to, name(false));
+  add<sm90::ConvDepthwiseChannels<Element, kDepth, true, kBias, kActivation>>(to, name(true));
+}
+
+template <class Element, int kDepth>
+void add_depthwise_channels_weights(Programs& to) {
+  add<sm90::ConvDepthwiseChannelsWeights<Element, kDepth>>(
+      to, fmt::format("sm90::ConvDepthwiseChannelsWeights<{}, {}>", Name<Element>::text(), kDepth));
+}
+
 using sm90::Bfloat16;
 using sm90::Half;
 using sm90::SplitFloat;
@@ -357,6 +384,16 @@ Programs programs() {
   add_halos_of_weights<Tf32, 2, 3, 48>(all);
   add_halos_of_weights<Half, 4, 1, 96, 160>(all);
   add_halos_of_weights<Tf32, 4, 1, 96, 104>(all);
+  add_depthwise_lines<Half, 2>(all);
+  add_depthwise_lines<Bfloat16, 3>(all);
+  add_depthwise_lines<Half, 8>(all);
+  add_depthwise_channels<Half, 2>(all);
+  add_depthwise_channels<Half, 8>(all);
+  add_depthwise_channels<Half, 4, true, 3>(all);
+  add_depthwise_channels<Bfloat16, 5>(all);
+  add_depthwise_channels<Bfloat16, 6>(all);
+  add_depthwise_channels_weights<Half, 1>(all);
+  add_depthwise_channels_weights<Bfloat16, 3>(all);
   add_long_filters<Half, 4, 2>(all);
   add_long_filters<Half, 4, 1>(all);
   add_long_filters<Half, 2, 1>(all);

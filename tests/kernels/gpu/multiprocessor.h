@@ -138,12 +138,32 @@ void store_matrices(std::uint32_t shared, const std::uint32_t (&m)[4], bool tran
 }  // namespace polymio::emulated
 
 inline void __syncthreads() { polymio::emulated::meet(0, 0); }
+inline int __syncthreads_or(int v) {
+  static int any;
+  __syncthreads();
+  any = 0;
+  __syncthreads();
+  any |= v;
+  __syncthreads();
+  return any;
+}
 inline void __syncwarp() { polymio::emulated::exchange(0); }
 inline int __shfl_sync(unsigned, int v, int from) {
   return static_cast<int>(polymio::emulated::exchange(static_cast<unsigned>(v))[static_cast<unsigned>(from)]);
 }
 inline unsigned __shfl_xor_sync(unsigned, unsigned v, int mask) {
   return polymio::emulated::exchange(v)[threadIdx.x % 32 ^ static_cast<unsigned>(mask)];
+}
+inline int __any_sync(unsigned, int v) {
+  bool any = false;
+  for (const std::uint32_t each : polymio::emulated::exchange(v != 0)) any = any || each != 0;
+  return any;
+}
+inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
+  const std::uint64_t bytes = low | std::uint64_t{high} << 32;
+  unsigned v = 0;
+  for (unsigned i = 0; i < 4; ++i) v |= static_cast<unsigned>(bytes >> (selector >> 4 * i & 7) * 8 & 0xff) << 8 * i;
+  return v;
 }
 /// Blocks run one after the other: what a thread waits for outside of its block does not come.
 inline void __nanosleep(unsigned) {

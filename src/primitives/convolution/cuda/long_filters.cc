@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "base/math.h"
 #include "core/kernel_builder.h"
@@ -33,17 +32,6 @@ struct Tile {
 };
 constexpr Tile kTiles[] = {{4, 2, 1}, {4, 1, 1}, {2, 1, 1}, {1, 1, 1}, {8, 1, 8}};
 
-/// The only dimension along which anything has more than one element, if there is one.
-std::optional<int> long_dimension(const Problem& p) {
-  std::optional<int> found;
-  for (int i = 0; i < p.spatial(); ++i) {
-    if (p.in(i) == 1 && p.out(i) == 1 && p.filter(i) == 1 && p.geometry.pad[static_cast<std::size_t>(i)] == 0) continue;
-    if (found) return {};
-    found = i;
-  }
-  return found;
-}
-
 /// The arguments of ConvLongFilters.
 struct Arguments {
   const void *source, *taps;
@@ -52,7 +40,7 @@ struct Arguments {
 };
 
 Shape shape_of(const Problem& p, const Tile& tile) {
-  const int i = *long_dimension(p);
+  const int i = *gpu::long_dimension(p);
   const auto at = static_cast<std::size_t>(i);
   const bool data = p.direction == Direction::kBackwardData, weights = p.direction == Direction::kBackwardWeights;
   const auto step = [&](const TensorDesc& t) { return t.strides[at + 2]; };
@@ -107,7 +95,7 @@ class CudaLongFilters final : public GpuSolver<Problem> {
     POLYMIO_REQUIRE(cuda::has_matrix_units(d), "needs matrix units of sm80 or later");
     POLYMIO_REQUIRE(p.all_types(DataType::kHalf) || p.all_types(DataType::kBFloat16), "not all floats of 16 bits");
     POLYMIO_REQUIRE(p.depthwise() && p.k() == p.c(), "not one input and one output channel per group");
-    const auto i = long_dimension(p);
+    const auto i = gpu::long_dimension(p);
     POLYMIO_REQUIRE(i, "not along one dimension");
     const auto at = static_cast<std::size_t>(*i);
     POLYMIO_REQUIRE(p.geometry.stride[at] == 1 && p.geometry.dilation[at] == 1, "stride or dilation is not 1");

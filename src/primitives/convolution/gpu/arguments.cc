@@ -90,6 +90,16 @@ Verdict check_types(const DeviceInfo& d, const Problem& p, bool fuses) {
   return check_device(d, p, fuses);
 }
 
+std::optional<int> long_dimension(const Problem& p) {
+  std::optional<int> found;
+  for (int i = 0; i < p.spatial(); ++i) {
+    if (p.in(i) == 1 && p.out(i) == 1 && p.filter(i) == 1 && p.geometry.pad[static_cast<std::size_t>(i)] == 0) continue;
+    if (found) return {};
+    found = i;
+  }
+  return found;
+}
+
 Verdict check_sizes(const Problem& p) {
   POLYMIO_REQUIRE(p.spatial() <= 2, "three spatial dimensions");
   constexpr std::int64_t kMax = 1 << 30, kMaxSmall = 1 << 20;

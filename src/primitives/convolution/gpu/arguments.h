@@ -48,6 +48,9 @@ void set_steps(Shape& s, const kernels::ConvSteps& t) {
   s.dilation_w = narrow(t.dilation[2]);
 }
 
+/// The only spatial dimension along which anything has more than one element, if there is one.
+std::optional<int> long_dimension(const Problem&);
+
 kernels::Divider divider(std::int64_t divisor);
 
 /// Whether all three tensors begin at multiples of 16 bytes.

@@ -395,6 +395,8 @@ double DepthwiseWindows::predict(const DeviceInfo& d) const {
   const auto memory = [&](double rate) { return bytes_ / (1e3 * d.bandwidth_gbs * rate); };
   const auto compute = [&](double cycles, double rate) { return 2 * cycles / (1e3 * d.fp32_gflops * rate); };
   const double launches = kLaunchUs * (weights() ? 2 : 1);
+  if (few_taps_ && kind_ == Kind::kChannels && filter_w_ > 8)
+    return launches + memory(kMemory) + compute(products_, weights() ? 0.5 : 1);
   if (few_taps_) return launches + std::max(memory(0.8), compute(products_, weights() ? 0.25 : 0.35));
   const bool half = vec_ > 1 && size_of(type_) == 2;  // of the bytes per access
   const double access = kind_ == Kind::kTaps ? kTapAccess : half ? kAccess / 2 : kAccess;

@@ -16,6 +16,13 @@ inline void load_matrices(u32 shared, u32 (&m)[4]) {
   std::ranges::copy(polymio::emulated::exchange(shared), rows.begin());
   for (unsigned i = 0; i < 4; ++i) m[i] = polymio::emulated::read_shared<u32>(rows[8 * i + lane / 4] + lane % 4 * 4);
 }
+inline void load_matrices_transposed(u32 shared, u32 (&m)[4]) {
+  const unsigned column = threadIdx.x % 32 / 4 * 2, row = threadIdx.x % 4 * 2;
+  std::array<u32, 32> rows;
+  std::ranges::copy(polymio::emulated::exchange(shared), rows.begin());
+  const auto element = [&](unsigned at) -> u32 { return polymio::emulated::read_shared<u16>(rows[at] + column); };
+  for (unsigned i = 0; i < 4; ++i) m[i] = element(8 * i + row) | element(8 * i + row + 1) << 16;
+}
 
 /// The sum of the products of the elements of two registers.
 template <class Element>
@@ -40,6 +47,13 @@ void multiply_by_warp(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
                                           warp[column * 4 + k % 4].second[k / 4]);
   }
   __syncwarp();
+}
+
+/// Half as many k: the rest is zero.
+template <class Element>
+void multiply_by_warp(float (&d)[4], const u32 (&a)[2], u32 b) {
+  const u32 rows[4] = {a[0], a[1], 0, 0}, columns[2] = {b, 0};
+  multiply_by_warp<Element>(d, rows, columns);
 }
 
 }  // namespace sm90
