@@ -1,6 +1,7 @@
 // Attention between its matrix products: softmax of blocks of scores, and its gradient.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <cstddef>
 #include <cstdint>
 
 #include "base/dtype.h"
@@ -31,8 +32,29 @@ struct GradientBlock {
   float scale_gradient;  // of the gradients that are stored
 };
 
+/// Queries of a head and all its keys, without dropout: rows of `pitch` elements of `type`, fp32, fp16 or bf16.
+struct QueryBlock {
+  DataType type = DataType::kFloat;
+  const void *q = nullptr, *k = nullptr, *v = nullptr;
+  void* o = nullptr;
+  std::int64_t q_pitch = 0, k_pitch = 0, v_pitch = 0, o_pitch = 0;
+  const float* bias = nullptr;  // of the scores, or null
+  std::int64_t bias_pitch = 0;
+  std::int64_t queries = 0, keys = 0, head_size = 0;
+  std::int64_t visible = 0;  // query r sees the keys below visible + r, at least one
+  float scale = 1;           // of the scores
+  float factor = 1;          // of the results
+  float result_scale = 1;    // of what is stored
+  float *largest = nullptr,
+        *inverse_sum = nullptr;  // of each query: the largest score, 1 / sum of exp(score - largest)
+};
+
 struct MhaKernels {
   static constexpr bool kHasDotProducts = false;
+  /// All products in fp32; null where blocks of matrix products serve. Returns the largest magnitude of the results
+  /// before result_scale. The results of a query do not depend on how many there are.
+  float (*attend)(const QueryBlock&, void* scratch);
+  std::size_t (*attend_scratch)(const QueryBlock&);  // bytes, for these sizes
   /// Weights are exp(score - largest), 0 if dropped, else multiplied by 1 / (1 - probability), of the largest score so
   /// far. largest and sum, of the weights before dropout, are those of the blocks before, -infinity and 0 for the first
   /// one; factor is what results of these blocks are to be multiplied with.

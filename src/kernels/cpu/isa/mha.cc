@@ -3,13 +3,13 @@
 #include "kernels/cpu/mha.h"
 
 #include "kernels/cpu/isa/isa_namespaces.h"
+#include "kernels/cpu/isa/mha_forward.h"
 #include "kernels/cpu/isa/skeletons/elements.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
 
 constexpr int kN = kLanes<float>;
-using Floats = Vec<float>;
 using Numbers = Vec<std::uint32_t>;
 using Wide = VecType<std::uint64_t, kN>::type;
 
@@ -230,11 +230,25 @@ void dot_rows(DataType type, const void* a, i64 a_pitch, const void* b, i64 b_pi
   }
 }
 
+float attend(const QueryBlock& b, void* scratch) {
+  Arena arena(static_cast<char*>(scratch));
+  return with_storage<float>(
+      b.type, [&](auto* s) { return QueryBlockTask<std::remove_pointer_t<decltype(s)>>(b, arena).run(); });
+}
+
+std::size_t attend_scratch(const QueryBlock& b) {
+  Arena arena(nullptr);
+  QueryBlockTask<float>(b, arena);
+  return arena.bytes();
+}
+
 }  // namespace
 
 template <>
 const MhaKernels& entry_points<MhaKernels>() {
-  static constexpr MhaKernels kKernels{.weigh = weigh,
+  static constexpr MhaKernels kKernels{.attend = kVectorBytes == 64 ? nullptr : attend,  // not measured with AVX-512
+                                       .attend_scratch = attend_scratch,
+                                       .weigh = weigh,
                                        .differentiate = differentiate,
                                        .multiply_rows = multiply_rows,
                                        .store = store_matrix,

@@ -29,7 +29,7 @@ class CpuBlocks final : public Solver<Problem> {
     const bool forward = p.forward();
     const auto blocks = std::make_shared<const Blocks>(
         p, stream.info().isa, forward ? kForwardQueries : kBackwardQueries, forward ? kForwardKeys : kBackwardKeys);
-    stream.reserve_scratch(forward ? forward_scratch(*blocks) : backward_scratch(*blocks, stream.threads()));
+    stream.reserve_scratch((forward ? forward_scratch : backward_scratch)(*blocks, stream.threads()));
     return [blocks](Stream& on, const Args& a) {
       kernels::AttentionDropout dropout{};
       const bool drops = a.probability && dtype::read<float>(a.probability, 0) > 0;

@@ -62,6 +62,7 @@ Blocks::Blocks(const Problem& problem, CpuIsa isa, std::int64_t block_queries, s
       keys(std::min(block_keys, problem.keys())) {
   set_codes(p.q.type, q_codes);
   set_codes(p.dout.type, dout_codes);
+  attends = p.forward() && !is_fp8() && kernels.attend != nullptr;
   const DataType type = product_type(p.q.type);
   const std::int64_t d = p.head_size(), pitch = score_pitch() * (weights() == DataType::kBFloat16 ? 2 : 1);
   const Matrix operand{type, nullptr, d}, weight{weights(), nullptr, pitch};
@@ -90,6 +91,13 @@ Matrix Call::rows(const TensorDesc& t, const void* data, std::int64_t head, std:
   return {DataType::kBFloat16, copy, d};
 }
 
+const float* Call::bias(std::int64_t head, std::int64_t query) const {
+  const Problem& p = b.p;
+  const std::int64_t n = head / p.heads(), h = head % p.heads();
+  return static_cast<const float*>(a.bias) + (p.bias.lens[0] == 1 ? 0 : n * p.bias.strides[0]) +
+         (p.bias.lens[1] == 1 ? 0 : h * p.bias.strides[1]) + query * p.bias.strides[2];
+}
+
 void Call::multiply(Form form, const Matrix& left, const Matrix& right, float* c, std::int64_t c_pitch, std::int64_t m,
                     std::int64_t n, std::int64_t k, double alpha, double beta, void* scratch) const {
   kernels::Gemm g = product(form, left, right, c, c_pitch, m, n, k);
@@ -101,17 +109,14 @@ void Call::multiply(Form form, const Matrix& left, const Matrix& right, float* c
 kernels::ScoreBlock Call::scores(const Matrix& q, const Matrix& k, float* memory, std::int64_t head, std::int64_t query,
                                  std::int64_t rows, std::int64_t key, std::int64_t columns, void* scratch) const {
   const Problem& p = b.p;
-  const double alpha = a.scale * value(Scalar::kDescaleQ) * value(Scalar::kDescaleK);
-  multiply(Form::kTransposedB, q, k, memory, b.score_pitch(), rows, columns, p.head_size(), alpha, 0, scratch);
+  multiply(Form::kTransposedB, q, k, memory, b.score_pitch(), rows, columns, p.head_size(), score_scale(), 0, scratch);
   kernels::ScoreBlock block;
   block.scores = memory;
   block.rows = rows;
   block.columns = columns;
   block.pitch = b.score_pitch();
   if (p.has_bias()) {
-    const std::int64_t n = head / p.heads(), h = head % p.heads();
-    block.bias = static_cast<const float*>(a.bias) + (p.bias.lens[0] == 1 ? 0 : n * p.bias.strides[0]) +
-                 (p.bias.lens[1] == 1 ? 0 : h * p.bias.strides[1]) + query * p.bias.strides[2] + key;
+    block.bias = bias(head, query) + key;
     block.bias_pitch = p.bias.strides[2];
   }
   block.visible = a.mask == Mask::kCausal ? query - key + 1 : columns;

@@ -53,6 +53,7 @@ struct Blocks {
   std::array<std::uint16_t, 256> q_codes{};  // 8-bit floats as bf16
   std::array<std::uint16_t, 256> dout_codes{};
   std::size_t gemm_bytes = 0;
+  bool attends = false;  // forward by MhaKernels::attend, without dropout
 
   Blocks(const Problem&, CpuIsa, std::int64_t block_queries, std::int64_t block_keys);
 
@@ -78,6 +79,10 @@ struct Call {
   /// Tokens [first, first + count) of a head; 8-bit floats are converted to `copy`.
   Matrix rows(const TensorDesc&, const void* data, std::int64_t head, std::int64_t first, std::int64_t count,
               std::uint16_t* copy) const;
+  /// Of a query and key 0, if the problem has a bias.
+  const float* bias(std::int64_t head, std::int64_t query) const;
+  /// Of q k'.
+  double score_scale() const { return a.scale * value(Scalar::kDescaleQ) * value(Scalar::kDescaleK); }
   /// c = alpha * a b' + beta * c, or a b, or a' b: fp32, m x n.
   enum class Form { kTransposedB, kPlain, kTransposedA };
   void multiply(Form, const Matrix& a, const Matrix& b, float* c, std::int64_t c_pitch, std::int64_t m, std::int64_t n,
@@ -100,7 +105,7 @@ void run_forward(Stream&, const Call&);
 void run_backward(Stream&, const Call&);
 
 /// Bytes of scratch per thread.
-std::size_t forward_scratch(const Blocks&);
+std::size_t forward_scratch(const Blocks&, int threads);
 std::size_t backward_scratch(const Blocks&, int threads);
 
 }  // namespace polymio::mha

@@ -1,5 +1,6 @@
-// A task is a block of queries of a head; the blocks of keys follow each other, each with a running maximum and sum.
-// Where weights are 8-bit floats, they are rounded relative to the final sum: the scores are computed twice.
+// A task is a block of queries of a head; the blocks of keys follow each other, each with a running maximum and sum. It
+// is one call of MhaKernels::attend where that serves, else blocks of matrix products. Where weights are 8-bit floats,
+// they are rounded relative to the final sum: the scores are computed twice.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <limits>
@@ -23,6 +24,20 @@ struct Memory {
     k = s.take<std::uint16_t>(b.is_fp8() ? b.keys * b.p.head_size() : 0);
   }
 };
+
+/// Of the weights times v; weights that are rounded have the scale of s already.
+float result_factor(const Call& call, bool scales) {
+  return call.value(Scalar::kDescaleS) * call.value(Scalar::kDescaleV) * (scales ? call.value(Scalar::kScaleS) : 1);
+}
+
+/// Of queries of a head. Returns the largest s.
+float store_statistics(const Call& call, std::int64_t head, std::int64_t query, std::int64_t rows, const float* largest,
+                       const float* inverse_sum) {
+  const std::int64_t first = head * call.b.p.queries() + query;
+  if (call.a.m) std::copy_n(largest, rows, static_cast<float*>(call.a.m) + first);
+  if (call.a.z_inv) std::copy_n(inverse_sum, rows, static_cast<float*>(call.a.z_inv) + first);
+  return *std::max_element(inverse_sum, inverse_sum + rows);
+}
 
 class Task {
  public:
@@ -50,14 +65,11 @@ class Task {
       if (key > 0) call_.b.kernels.multiply_rows(m.sums, rows_, p_.head_size(), m.factor);
       add_values(m, key, columns);
     });
-    finish_statistics(m);
-    float factor = call_.value(Scalar::kDescaleS) * call_.value(Scalar::kDescaleV);
-    if (rounds)
-      add_rounded(m, q);
-    else
-      factor *= call_.value(Scalar::kScaleS);
-    largest_o_ = call_.store(m.sums, rounds ? nullptr : m.sum, factor, call_.value(Scalar::kScaleO), p_.o, call_.a.o,
-                             head_, query_, rows_);
+    for (std::int64_t r = 0; r < rows_; ++r) m.sum[r] = 1 / m.sum[r];
+    largest_s_ = store_statistics(call_, head_, query_, rows_, m.largest, m.sum);
+    if (rounds) add_rounded(m, q);
+    largest_o_ = call_.store(m.sums, rounds ? nullptr : m.sum, result_factor(call_, !rounds),
+                             call_.value(Scalar::kScaleO), p_.o, call_.a.o, head_, query_, rows_);
   }
 
   template <class Body>
@@ -79,17 +91,6 @@ class Task {
                    key > 0 ? 1 : 0, m.gemm);
   }
 
-  /// The inverse sums replace the sums.
-  void finish_statistics(Memory& m) {
-    const std::int64_t first = head_ * p_.queries() + query_;
-    for (std::int64_t r = 0; r < rows_; ++r) {
-      m.sum[r] = 1 / m.sum[r];
-      largest_s_ = std::max(largest_s_, m.sum[r]);
-      if (call_.a.m) static_cast<float*>(call_.a.m)[first + r] = m.largest[r];
-      if (call_.a.z_inv) static_cast<float*>(call_.a.z_inv)[first + r] = m.sum[r];
-    }
-  }
-
   void add_rounded(Memory& m, const Matrix& q) const {
     const kernels::GradientBlock how{m.largest, m.sum, nullptr, nullptr, call_.value(Scalar::kScaleS), 1, 1};
     for_keys([&](std::int64_t key, std::int64_t columns) {
@@ -106,22 +107,92 @@ class Task {
   float largest_s_ = 0, largest_o_ = 0;
 };
 
+/// Queries of a task that is one call of a kernel: many, because each task packs the keys and values, but no fewer
+/// tasks than keep all threads busy.
+std::int64_t attended_queries(const Blocks& b, int threads) {
+  constexpr std::int64_t kLeast = 128, kMostElements = 1 << 17, kTasksPerThread = 4;
+  std::int64_t queries = kLeast;
+  while (2 * queries * b.p.head_size() <= kMostElements) queries *= 2;
+  const auto tasks = [&] { return b.p.batch() * b.p.heads() * ((b.p.queries() + queries - 1) / queries); };
+  while (queries >= 2 * kLeast && tasks() < kTasksPerThread * threads) queries /= 2;
+  return std::min(queries, b.p.queries());
+}
+
+struct AttendMemory {
+  float *largest, *inverse_sum;
+  char* kernel;
+
+  AttendMemory(const Blocks& b, const kernels::QueryBlock& sizes, Scratch& s) {
+    largest = s.take<float>(sizes.queries);
+    inverse_sum = s.take<float>(sizes.queries);
+    kernel = s.take<char>(static_cast<std::int64_t>(b.kernels.attend_scratch(sizes)));
+  }
+};
+
+kernels::QueryBlock sizes_of(const Blocks& b, std::int64_t queries) {
+  kernels::QueryBlock block;
+  block.type = b.p.q.type;
+  block.queries = queries;
+  block.keys = b.p.keys();
+  block.head_size = b.p.head_size();
+  return block;
+}
+
+std::size_t attend_scratch(const Blocks& b, std::int64_t queries) {
+  Scratch s(nullptr);
+  AttendMemory(b, sizes_of(b, queries), s);
+  return s.bytes();
+}
+
+void attend(const Call& call, std::int64_t head, std::int64_t query, std::int64_t queries, void* scratch,
+            SharedLargest& s, SharedLargest& o) {
+  const Problem& p = call.b.p;
+  kernels::QueryBlock block = sizes_of(call.b, std::min(queries, p.queries() - query));
+  Scratch memory(scratch);
+  const AttendMemory m(call.b, block, memory);
+  const auto set = [&](const TensorDesc& t, const void* data, std::int64_t first, auto& start, std::int64_t& pitch) {
+    const Matrix rows = call.rows(t, data, head, first, 0, nullptr);
+    start = rows.data;
+    pitch = rows.pitch;
+  };
+  set(p.q, call.a.q, query, block.q, block.q_pitch);
+  set(p.k, call.a.k, 0, block.k, block.k_pitch);
+  set(p.v, call.a.v, 0, block.v, block.v_pitch);
+  set(p.o, call.a.o, query, block.o, block.o_pitch);
+  if (p.has_bias()) {
+    block.bias = call.bias(head, query);
+    block.bias_pitch = p.bias.strides[2];
+  }
+  block.visible = call.a.mask == Mask::kCausal ? query + 1 : p.keys();
+  block.scale = static_cast<float>(call.score_scale());
+  block.factor = result_factor(call, true);
+  block.result_scale = call.value(Scalar::kScaleO);
+  block.largest = m.largest;
+  block.inverse_sum = m.inverse_sum;
+  o.add(call.b.kernels.attend(block, m.kernel));
+  s.add(store_statistics(call, head, query, block.queries, m.largest, m.inverse_sum));
+}
+
 }  // namespace
 
-std::size_t forward_scratch(const Blocks& b) {
+std::size_t forward_scratch(const Blocks& b, int threads) {
   Scratch s(nullptr);
   Memory(b, s);
-  return s.bytes();
+  return b.attends ? std::max(s.bytes(), attend_scratch(b, attended_queries(b, threads))) : s.bytes();
 }
 
 void run_forward(Stream& stream, const Call& call) {
   const Blocks& b = call.b;
-  const std::int64_t blocks = b.query_blocks(), heads = b.p.batch() * b.p.heads();
+  const bool attends = b.attends && call.dropout == nullptr;
+  const std::int64_t queries = attends ? attended_queries(b, stream.threads()) : b.queries;
+  const std::int64_t blocks = (b.p.queries() + queries - 1) / queries, heads = b.p.batch() * b.p.heads();
+  const auto tasks = static_cast<std::size_t>(heads * blocks);
   SharedLargest s, o;
-  // Blocks with more visible keys first.
-  stream.parallel_for(static_cast<std::size_t>(heads * blocks), forward_scratch(b), [&](std::size_t i, void* scratch) {
+  stream.parallel_for(tasks, forward_scratch(b, stream.threads()), [&](std::size_t i, void* scratch) {
     const auto task = static_cast<std::int64_t>(i);
-    const Task done(call, task % heads, (blocks - 1 - task / heads) * b.queries, scratch);
+    const std::int64_t head = task % heads, query = (blocks - 1 - task / heads) * queries;  // first the longest ones
+    if (attends) return attend(call, head, query, queries, scratch, s, o);
+    const Task done(call, head, query, scratch);
     s.add(done.largest_s());
     o.add(done.largest_o());
   });
