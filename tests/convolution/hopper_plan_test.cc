@@ -362,7 +362,7 @@ TEST_F(HopperPlan, Float8) {
   const auto with = [](DataType type, DataType second, DataType out, double alpha = 1, double beta = 0, int units = 2) {
     return Options{.alpha = alpha, .beta = beta, .units = units, .type = type, .second = second, .out = out};
   };
-  const std::set<int> fit = {1, 3, 4, 5, 10, 11, 12};
+  const std::set<int> fit = {1, 3, 4, 5, 10, 11, 12, 13};
   const Options mixed = with(kE4, kE5, DataType::kHalf), adds = with(kE5, kE4, DataType::kHalf, 0.5, 2, 132);
   EXPECT_EQ(Layer(kForward, tails, mixed).check_tiles({1}, {0, 1}), fit);
   EXPECT_EQ(Layer(kData, data_tails, mixed).check_tiles({1}, {0, 1}), fit);

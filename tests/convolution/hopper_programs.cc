@@ -323,7 +323,7 @@ Programs programs() {
   add_product<sm90::Int8<sm90::Signed8, true>, 2, false, 1, 1, Old>(all);
   add_product<sm90::Int8<sm90::Signed8, true>, 2, false, 3, 1, Old>(all);
   add_product<sm90::Int8<sm90::Signed8, true>, 2, false, 8, 1>(all);
-  const std::integer_sequence<int, 1, 3, 4, 5, 10, 11, 12> with_sums;
+  const std::integer_sequence<int, 1, 3, 4, 5, 10, 11, 12, 13> with_sums;
   add_float8_tiles<Half>(all, with_sums);
   add_float8_tiles<Tf32>(all, std::integer_sequence<int, 1>());
   add_float8_tiles<sm90::Result8<4, false, false>>(all, std::integer_sequence<int, 3, 4>());

@@ -5,6 +5,18 @@
 
 namespace sm90 {
 
+/// Which of a consumer's steps have half as many channels: every `period`-th from `next` on, before `end`.
+struct HalfSteps {
+  int next, period, end;
+
+  /// Called with every step in order.
+  DEVICE bool include(int step) {
+    if (step != next || step >= end) return false;
+    next += period;
+    return true;
+  }
+};
+
 /// kTransposed: the weights are contiguous along columns. kRowBlocks: blocks of 64 rows. kStageBytes: from one slot of
 /// the ring to the next.
 template <class Element, bool kTransposed, int kRowBlocks, int kColumns, int kStages, u32 kStageBytes>
@@ -13,16 +25,17 @@ struct ConvProducts {
   static constexpr int kAccumulators = kColumns / 2;
   using Sums = Sum[kRowBlocks][kAccumulators];
 
-  u64 pixels, weights;  // descriptors of the operands in the first slot
-  Barrier* barriers;    // of full slots, then of empty ones
+  u64 pixels, weights;            // descriptors of the operands in the first slot
+  u64 half_pixels, half_weights;  // and of those of steps with half as many channels
+  Barrier* barriers;              // of full slots, then of empty ones
 
-  DEVICE void sum(Sums& d, int steps, RingPosition<kStages>& at) const {
+  DEVICE void sum(Sums& d, int steps, RingPosition<kStages>& at, const HalfSteps& halves) const {
     if constexpr (Element::kParts > 1)
       sum_parts(d, steps, at);
     else if constexpr (Element::kAddsSteps)
       sum_steps(d, steps, at);
     else
-      sum_all(d, steps, at);
+      sum_all(d, steps, at, halves);
   }
 
  private:
@@ -34,19 +47,28 @@ struct ConvProducts {
   DEVICE Barrier& full(int slot) const { return barriers[slot]; }
   DEVICE Barrier& empty(int slot) const { return barriers[kStages + slot]; }
 
-  DEVICE void sum_all(Sums& d, int steps, RingPosition<kStages>& at) const {
+  /// The products of a step, whose pixels have rows of kBytes.
+  template <int kBytes>
+  static DEVICE void multiply_step(Sums& d, u64 a, u64 b, int accumulate) {
+    begin_products();
+    UNROLL
+    for (int k = 0; k < kBytes / 32; ++k) UNROLL
+    for (int block = 0; block < kRowBlocks; ++block)
+      multiply(d[block], a + block * (64 * kBytes / 16) + k * kNextDepth, b + k * kNextDepthOfWeights, accumulate | k);
+    commit_products();
+  }
+
+  DEVICE void sum_all(Sums& d, int steps, RingPosition<kStages>& at, HalfSteps halves) const {
     const bool first_lane = threadIdx.x % 32 == 0;
     int before = 0;
     NO_UNROLL
     for (int i = 0; i < steps; ++i) {
       full(at.slot).wait(at.parity);
-      const u64 a = pixels + at.slot * (kStageBytes / 16), b = weights + at.slot * (kStageBytes / 16);
-      begin_products();
-      UNROLL
-      for (int k = 0; k < kProducts; ++k) UNROLL
-      for (int block = 0; block < kRowBlocks; ++block)
-        multiply(d[block], a + block * kNextBlock + k * kNextDepth, b + k * kNextDepthOfWeights, i | k);
-      commit_products();
+      const u32 slot = at.slot * (kStageBytes / 16);
+      if (halves.include(i))
+        multiply_step<kRowBytes / 2>(d, half_pixels + slot, half_weights + slot, i);
+      else
+        multiply_step<kRowBytes>(d, pixels + slot, weights + slot, i);
       wait_for_products<1>();  // those of the step before have read their stage
       if (i > 0 && first_lane) empty(before).arrive();
       before = at.slot;

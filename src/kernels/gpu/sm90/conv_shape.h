@@ -37,6 +37,7 @@ struct ConvProductShape {
   int raster;                                    // row tiles that share a column tile in the order of tiles
   int interleaved;     // tiles of all phases that read the same pixels follow each other, else phases do
   int taps_innermost;  // order of steps: taps of 64 channels, or channels of a tap
+  int halves;          // the last channels are half as many as those of a step, or fewer, and have maps of their own
   ConvScalars scalars;
   long long dst_step[3], dst_image, dst_channel;  // between output pixels of a phase
   int unit;  // planes: pixels of an image that are stored at once, 8, 4 or 1; a phase's are contiguous unless it is 1

@@ -217,6 +217,12 @@ class Hopper final : public GpuSolver<Problem> {
       cuda::HopperProductArguments<kPhases> arguments;
       arguments.weights = stream.tensor_map(plan.weights, weights_of(stream, p, a, built));
       arguments.residual = p.epilogue.residual ? stream.tensor_map(plan.dst[0], a.residual) : arguments.weights;
+      if constexpr (kPhases == 1) {
+        if (plan.shape.halves) {
+          arguments.half_weights = stream.tensor_map(plan.half_weights, a.w);
+          arguments.half_src = stream.tensor_map(plan.half_src, data ? a.y : a.x);
+        }
+      }
       for (std::size_t i = 0; i < plan.phases.size(); ++i) {
         arguments.src[i] = stream.tensor_map(plan.src[i], data ? a.y : a.x);
         if (!planes)

@@ -9,6 +9,14 @@
 
 namespace sm90 {
 
+/// Maps of half as many channels as a step has.
+template <int kMaxPhases>
+struct ConvHalfMaps {};
+template <>
+struct ConvHalfMaps<1> {
+  TensorMap half_weights, half_src;
+};
+
 /// kTransposed: the weights are contiguous along output channels (backward data). kRowBlocks: blocks of 64 rows of a
 /// consumer. kPingPong: the consumers work on different tiles, so that one stores while the other multiplies; else each
 /// has half the rows of a tile. kSplit: blocks of a cluster that share a tile, each with a part of the steps. kPlanes:
@@ -24,7 +32,7 @@ struct ConvProduct {
   using Sum = typename Element::Sum;
   using Value = typename Element::Value;
 
-  struct Arguments : ConvExactOperands<Element::kParts> {
+  struct Arguments : ConvExactOperands<Element::kParts>, ConvHalfMaps<kMaxPhases> {
     TensorMap weights, residual, src[kMaxPhases], dst[kMaxPhases];
     ConvPhase phase[kMaxPhases];
     ConvProductShape shape;
@@ -53,6 +61,8 @@ struct ConvProduct {
   static constexpr bool kLoadsAddend = kAddend != kNone && kSplit == 1;
   static_assert(!kPlanes || (kAddend == kNone && kSize != 1));
   static_assert(!kTransposed || Element::kOperandBytes == 2);
+  static constexpr bool kHasHalves =
+      kMaxPhases == 1 && kParts == 1 && Element::kOperandBytes == 2 && !Element::kAddsSteps;
   enum Meeting { kStore = 1, kTurn = 3, kBoth = 5 };  // numbers of barriers; the first two have one per consumer
 
   // The ring, slabs, per-channel parameters, barriers.
@@ -151,6 +161,19 @@ struct ConvProduct {
     }
   };
 
+  /// Whether a step that begins with these channels has half of them.
+  static DEVICE bool is_half(const Arguments& a, int channel) {
+    const int left = a.shape.reduced - channel;
+    return kHasHalves && a.shape.halves && left > 0 && left <= kDepth / 2;
+  }
+  static DEVICE HalfSteps half_steps(const Arguments& a, const ConvPhase& p, int rank) {
+    if (!kHasHalves || !a.shape.halves) return {0, 0, 0};
+    const int all = all_steps(a, p), first = rank * steps_of(a, p), end = all - first;
+    const int blocks = (a.shape.reduced + kDepth - 1) / kDepth;
+    if (a.shape.taps_innermost) return {max(0, all - all / blocks - first), 1, end};
+    return {blocks - 1 - first % blocks, blocks, end};
+  }
+
   static DEVICE void load(const Arguments& a, const Tile& t, const ConvPhase& p, Pixel<kSpatial> pixel,
                           const Step& step, int part, int slot) {
     const u32 pixels = shared_address(shared()) + slot * kStageBytes, weights = pixels + kPixelBytes;
@@ -163,14 +186,21 @@ struct ConvProduct {
     }
     const Barrier& bar = full(slot);
     const int group = t.column / a.shape.group_tiles, column = (t.column - group * a.shape.group_tiles) * kColumns;
-    load_pixels<kSpatial>(pixels, a.src[t.phase], bar, group * a.shape.reduced + step.channel, pixel, offset);
+    const TensorMap *src = &a.src[t.phase], *filter = &a.weights;
+    if constexpr (kHasHalves) {
+      if (is_half(a, step.channel)) {
+        src = &a.half_src;
+        filter = &a.half_weights;
+      }
+    }
+    load_pixels<kSpatial>(pixels, *src, bar, group * a.shape.reduced + step.channel, pixel, offset);
     if constexpr (kTransposed) {
       UNROLL
       for (int i = 0; i < kBoxes; ++i)
-        load_box(weights + i * kBoxBytes, a.weights, bar, column + 64 * i, tap, step.channel + part * a.shape.reduced,
+        load_box(weights + i * kBoxBytes, *filter, bar, column + 64 * i, tap, step.channel + part * a.shape.reduced,
                  group);
     } else {
-      load_box(weights, a.weights, bar, step.channel, tap, column + part * a.shape.outputs, group);
+      load_box(weights, *filter, bar, step.channel, tap, column + part * a.shape.outputs, group);
     }
   }
 
@@ -190,7 +220,7 @@ struct ConvProduct {
         NO_UNROLL
         for (int part = 0; part < kParts; ++part) {
           empty(at.slot).wait(at.parity ^ 1);
-          full(at.slot).arrive_and_expect(kStageBytes);
+          full(at.slot).arrive_and_expect(is_half(a, step.channel) ? kStageBytes / 2 : kStageBytes);
           load(a, t, p, pixel, step, part, at.slot);
           at.advance();
         }
@@ -204,8 +234,10 @@ struct ConvProduct {
 
   static DEVICE Products products_of(int consumer) {
     const u32 ring = shared_address(shared());
-    return {operand(ring + (kPingPong ? 0 : consumer * 64 * kRowBlocks * kRowBytes)),
-            operand(ring + kPixelBytes, kBoxBytes), &full(0)};
+    const u32 row = kPingPong ? 0 : consumer * 64 * kRowBlocks;
+    const u64 weights = operand(ring + kPixelBytes, kBoxBytes);
+    return {operand(ring + row * kRowBytes), weights, operand<kRowBytes / 2>(ring + row * (kRowBytes / 2)),
+            kTransposed ? weights : operand<kRowBytes / 2>(ring + kPixelBytes), &full(0)};
   }
 
   /// Of the columns of a tile, in shared memory: the biases and then the scales.
@@ -401,7 +433,7 @@ struct ConvProduct {
       Sums d;
       load_parameters(a, consumer, t.column * kColumns);
       if (kPingPong && turn > 0) meet(kTurn + consumer, 256);
-      products_of(consumer).sum(d, steps, at);
+      products_of(consumer).sum(d, steps, at, half_steps(a, a.phase[t.phase], rank));
       if (kPingPong && index + stride < a.shape.tiles) signal(kTurn + 1 - consumer, 256);
       if constexpr (kSplit > 1)
         add_and_store(a, t, consumer, d, rank);

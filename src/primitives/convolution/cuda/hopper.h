@@ -10,9 +10,17 @@
 
 namespace polymio::convolution::cuda {
 
+/// As in hopper.cu.
+template <int kPhases>
+struct HopperHalfMaps {};
+template <>
+struct HopperHalfMaps<1> {
+  TensorMap half_weights, half_src;
+};
+
 /// The arguments of ConvProduct.
 template <int kPhases>
-struct HopperProductArguments {
+struct HopperProductArguments : HopperHalfMaps<kPhases> {
   TensorMap weights, residual, src[kPhases], dst[kPhases];
   kernels::ConvPhase phase[kPhases];
   kernels::ConvProductShape shape;

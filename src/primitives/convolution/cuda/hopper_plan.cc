@@ -186,6 +186,23 @@ TensorMapSpec weight_map(const Problem& p, int rows) {
   return map;
 }
 
+/// Whether the last step of so many channels has half of those of a step, or fewer.
+bool ends_with_half(int channels, int depth) { return (channels - 1) % depth < depth / 2; }
+
+/// The maps of such a step, which loads from `src`.
+template <class Plan>
+void set_half_maps(Plan& plan, const TensorMapSpec& src, const Problem& p) {
+  constexpr int kSwizzle = 64;
+  const int depth = hopper_depth(p.w.type);
+  const bool transposed = hopper_transposes_weights(p);
+  plan.half_weights = plan.weights;
+  plan.half_weights.box[transposed ? 2 : 0] = depth / 2;
+  if (!transposed) plan.half_weights.swizzle = kSwizzle;
+  plan.half_src = src;
+  plan.half_src.box[0] = depth / 2;
+  plan.half_src.swizzle = kSwizzle;
+}
+
 }  // namespace
 
 Verdict hopper_runs_on(const DeviceInfo& d) {
@@ -377,6 +394,8 @@ HopperProduct hopper_product(const DeviceInfo& d, const Problem& p, const TunePo
     plan.src.push_back(source_map(src, plan.tile.rows(), phase, spatial));
     plan.dst.push_back(dst_map);
   }
+  s.halves = plan.one_phase && size_of(p.w.type) == 2 && ends_with_half(s.reduced, kHopperDepth);
+  if (s.halves) set_half_maps(plan, plan.src[0], p);
   // Of many tiles, those of all phases that read the same pixels follow each other; of few, the longest are the first.
   constexpr int kManyTiles = 4;  // of a unit
   s.interleaved =
@@ -556,16 +575,7 @@ HopperHalo hopper_halo(const Problem& p) {
   plan.weights = weight_map(p, 64);
   plan.src = slice_map(src, groups, halo.halo_w * s.step[0], (halo.height + reach_h) * s.step[1]);
   plan.src.steps = {1, s.step[0], s.step[1], 1, 1};
-  if ((s.reduced - 1) % depth < depth / 2) {
-    constexpr int kHalfSwizzle = 64;
-    const bool transposed = hopper_transposes_weights(p);
-    plan.half_weights = plan.weights;
-    plan.half_weights.box[transposed ? 2 : 0] = depth / 2;
-    if (!transposed) plan.half_weights.swizzle = kHalfSwizzle;
-    plan.half_src = plan.src;
-    plan.half_src.box[0] = depth / 2;
-    plan.half_src.swizzle = kHalfSwizzle;
-  }
+  if (ends_with_half(s.reduced, depth)) set_half_maps(plan, plan.src, p);
   if (!planes) plan.dst = slice_map(dst, groups, halo.width, halo.height, false);
   return plan;
 }
@@ -777,24 +787,6 @@ bool hopper_takes(const DeviceInfo& d, const Problem& p, const TunePoint& point)
   const HopperProduct plan = hopper_product(d, p, point);
   return plan.tile.can_split(split, hopper_transposes_weights(p)) && plan.shape.tiles * split <= 2 * d.units &&
          taps * hopper_steps(plan.shape.reduced, depth) >= 2 * split;
-}
-
-TunePoint hopper_default(const DeviceInfo& d, const Problem& p) {
-  TunePoint best;
-  double least = 0;
-  const TuneSpace space = hopper_space(p);
-  for (const int tile : space[kTile].values)
-    for (const int split : space[kSplit].values)
-      for (const int order : space.size() > 2 ? space[kOrder].values : std::vector<int>{0}) {
-        TunePoint point = {tile, split};
-        if (space.size() > 2) point.push_back(order);
-        if (!hopper_takes(d, p, point)) continue;
-        const double us = hopper_estimate(d, p, point);
-        if (!best.empty() && us >= least) continue;
-        best = point;
-        least = us;
-      }
-  return best;
 }
 
 }  // namespace polymio::convolution::cuda

@@ -68,7 +68,7 @@ struct HopperTile {
 inline constexpr HopperTile kProductTiles[] = {
     {1, 256, 4, false}, {2, 128, 4, false}, {2, 192, 3, false}, {1, 192, 4, false}, {1, 128, 6, false},
     {2, 128, 6, true},  {2, 192, 4, true},  {1, 256, 4, true},  {2, 160, 3, false}, {2, 160, 5, true},
-    {1, 64, 8, false},  {1, 128, 8, true},  {2, 64, 8, true}};
+    {1, 64, 8, false},  {1, 128, 8, true},  {2, 64, 8, true},   {2, 96, 4, false}};
 inline constexpr HopperTile kWeightTiles[] = {
     {1, 256, 4, false}, {1, 192, 5, false}, {2, 128, 4, false}, {1, 128, 6, false}, {1, 192, 6, true}};
 
@@ -81,8 +81,9 @@ struct HopperProduct {
   kernels::ConvProductShape shape{};
   std::vector<kernels::ConvPhase> phases;
   TensorMapSpec weights;
-  std::vector<TensorMapSpec> src, dst;  // of each phase
-  std::vector<std::int64_t> dst_at;     // element of the first output pixel of each phase
+  std::vector<TensorMapSpec> src, dst;   // of each phase
+  TensorMapSpec half_weights, half_src;  // if the shape has halves
+  std::vector<std::int64_t> dst_at;      // element of the first output pixel of each phase
 };
 HopperProduct hopper_product(const DeviceInfo&, const Problem&, const TunePoint&);
 

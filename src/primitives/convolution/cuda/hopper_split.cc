@@ -148,7 +148,9 @@ TunePoint least_estimate(const SolverBase& solver, const DeviceInfo& d, const Pr
 }
 
 /// Sums of a step and of all steps are in registers.
-constexpr bool takes_parts(const HopperTile& tile) { return tile.row_blocks * tile.columns <= 192; }
+constexpr bool takes_parts(const HopperTile& tile) {
+  return tile.row_blocks * tile.columns <= 192 && tile.columns % 64 == 0;
+}
 
 /// The plan of ConvProduct for operands that are three tensors, one after another, and results in fp32.
 HopperProduct plan_of(const DeviceInfo& d, const Problem& q, const TunePoint& point) {
