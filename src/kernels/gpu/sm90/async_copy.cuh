@@ -5,9 +5,9 @@
 
 namespace sm90 {
 
-/// Copies 16 bytes between addresses that are multiples of 16, or zeros unless `exists`.
-DEVICE void copy_async(u32 shared, const void* global, bool exists) {
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(exists ? 16 : 0)
+/// Copies `bytes` of a unit of 16 bytes between addresses that are multiples of 16; the rest of it becomes zero.
+DEVICE void copy_async(u32 shared, const void* global, u32 bytes) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes)
                : "memory");
 }
 /// The copies since the last call are a group.

@@ -74,7 +74,7 @@ struct Plan {
 
  private:
   void plan_lines(const DeviceInfo& d, bool weights, int point) {
-    constexpr std::int64_t kWarpBytes = 2560;  // of a line in shared memory
+    constexpr std::int64_t kLineBytes = 2560, kStageBytes = 2304, kStages = 3, kGramBytes = 576;  // as in the kernels
     auto& s = shape;
     depth = narrow(std::max<std::int64_t>(2, ceil_div(s.taps + 2 * kUnit - 2, 2 * kUnit)));
     const std::int64_t line = s.results + kLineAlignment;
@@ -82,7 +82,7 @@ struct Plan {
     s.piece = narrow(round_up(ceil_div(line, pieces), kChunk));
     s.pieces = narrow(ceil_div(line, std::int64_t{s.piece}));
     const std::int64_t works = std::int64_t{s.images} * s.pieces, warps = threads / 32;
-    shared_bytes = warps * kWarpBytes * (weights ? 2 : 1);
+    shared_bytes = warps * (weights ? kStages * std::max(kStageBytes, depth * kGramBytes) : kLineBytes);
     blocks = ceil_div(works * s.channels, warps);
     if (!weights) return;
     s.parts = narrow(parts_of(ceil_div(works, warps), s.channels, (depth > 3 ? 4 : 7) * d.units, kWaves[point]));

@@ -32,7 +32,7 @@ struct ConvChannels {
       const u32 place = places[i % kPeriod] + i / kPeriod * (64 * kRowBytes);
       if (kRows % kAtOnce == 0 || row + i * kAtOnce < kRows) {
         if (is_aligned)
-          copy_async(place, exists ? v : from, exists);
+          copy_async(place, exists ? v : from, exists ? 16 : 0);
         else
           store_shared(place, exists ? elements(v) : make_uint4(0, 0, 0, 0));
       }

@@ -1,9 +1,17 @@
 // Depthwise convolution of 16-bit floats with 2 to 114 taps along contiguous lines on NVIDIA's matrix units: see
 // kernels/gpu/sm90/depthwise_1d.cuh.
 // SPDX-License-Identifier: MIT
+#include "kernels/gpu/sm90/async_copy.cuh"
 #include "kernels/gpu/sm90/depthwise_1d.cuh"
 
 namespace sm90 {
+
+/// Elements from `at` on of a line of `size`, zero outside of it.
+DEVICE uint4 unit_of_line(const u16* line, int at, int size) {
+  const auto element = [&](int i) -> u32 { return u32(at + i) < u32(size) ? line[at + i] : 0; };
+  const auto pair = [&](int i) { return element(i) | element(i + 1) << 16; };
+  return make_uint4(pair(0), pair(2), pair(4), pair(6));
+}
 
 /// A contiguous line, which passes through a warp's shared memory in chunks of 64 units of 16 bytes, each followed by
 /// the first 16 units of the next one. Chunks are loaded one after the next before they are stored.
@@ -74,10 +82,8 @@ class ConvLine {
 
   DEVICE uint4 unit(int at) const {
     if (is_aligned_ && at >= 0 && at + kUnit <= size_) return *reinterpret_cast<const uint4*>(line_ + at);
-    return make_uint4(pair(at), pair(at + 2), pair(at + 4), pair(at + 6));
+    return unit_of_line(line_, at, size_);
   }
-  DEVICE u32 pair(int at) const { return element(at) | element(at + 1) << 16; }
-  DEVICE u32 element(int at) const { return u32(at) < u32(size_) ? line_[at] : 0; }
 
   u32 chunk_, other_;
   const u16* const line_;
@@ -181,89 +187,155 @@ struct ConvDepthwiseLines {
   }
 };
 
-/// The gradient of the filter along contiguous lines. Block (channel * parts + part) has every parts-th piece of the
-/// lines of all images.
+/// The gradient of the filter along contiguous lines. Block (channel * parts + part) has every parts-th set of pieces of
+/// the lines of all images, a piece per warp. Chunks of 512 elements of dy, with the source that they need, pass through
+/// the warp's stages in shared memory, those of the next piece before the last one ends.
 template <class Element, int kDepth>
 struct ConvDepthwiseLinesWeights {
-  static constexpr int kThreads = 128, kResident = kDepth > 3 ? 4 : 7;  // by registers
+  static constexpr int kThreads = 128, kResident = kDepth > 3 ? 4 : 7;  // by registers and shared memory
   using Arguments = ConvDepthwise1dArguments;
 
  private:
   using Base = ConvDepthwise1d<Element, kDepth>;
-  static constexpr int kUnit = ConvLine::kUnit, kChunk = ConvLine::kChunk, kTile = Base::kTile;
-  static constexpr int kWarps = kThreads / 32;
+  static constexpr int kUnit = Base::kUnit, kTile = Base::kTile, kChunk = 512, kWarps = kThreads / 32;
   static constexpr int kTapsOfLane = (kDepth * 16 - 2 * kUnit + 2 + 31) / 32;
-  static_assert(Base::kGramBytes <= 2 * ConvLine::kBytes);
+  static constexpr int kDyUnits = kChunk / kUnit, kSourceUnits = kDyUnits + 16, kStages = 3;
+  static constexpr u32 kUnitBytes = (kDyUnits + kSourceUnits) * 16;
+  static constexpr u32 kStageBytes = kUnitBytes > Base::kGramBytes ? kUnitBytes : Base::kGramBytes;
+  static_assert(2 * kDepth <= 16);
+
+  /// A chunk of a warp's pieces. The source begins `shift` elements before the first that it needs, so that both begin at
+  /// multiples of 16 bytes if the tensors do: sums do not depend on their addresses.
+  struct Position {
+    int work, at = 0, end = 0, first = 0, shift = 0;  // `first` and `end` of the piece
+    i64 source = 0, dy = 0;                           // where lines begin
+
+    DEVICE Position(const ConvDepthwise1dShape& s, int channel, int first_work) : work(first_work) { begin(s, channel); }
+    DEVICE bool exists(const ConvDepthwise1dShape& s) const { return work < s.images * s.pieces; }
+    DEVICE bool is_last() const { return at + kChunk >= end; }
+    DEVICE void advance(const ConvDepthwise1dShape& s, int channel) {
+      const bool ends = is_last();
+      at += kChunk;
+      if (!ends) return;
+      work += s.parts * kWarps;
+      begin(s, channel);
+    }
+
+   private:
+    /// The next piece that has elements.
+    DEVICE void begin(const ConvDepthwise1dShape& s, int channel) {
+      NO_UNROLL
+      for (; exists(s); work += s.parts * kWarps) {
+        const int image = work / s.pieces;
+        source = image * s.source_image + channel * s.source_channel;
+        dy = image * s.result_image + channel * s.result_channel;
+        at = first = (work - image * s.pieces) * s.piece - int(dy & (kUnit - 1));
+        end = min(first + s.piece, s.results);
+        shift = int((source + first + s.first) & (kUnit - 1));
+        if (first < end) return;
+      }
+    }
+  };
+
+  static DEVICE void load_unit(u32 to, const u16* line, int at, int size, bool is_aligned) {
+    if (!is_aligned || (at < 0 && at > -kUnit)) return store_shared(to, unit_of_line(line, at, size));
+    const int left = at < 0 ? 0 : max(0, min(kUnit, size - at));
+    copy_async(to, left > 0 ? line + at : line, left * 2);
+  }
+
+  static DEVICE void load(const Arguments& a, const Position& p, u32 stage) {
+    const ConvDepthwise1dShape& s = a.shape;
+    const u32 lane = threadIdx.x % 32;
+    const u16 *const source = a.source + p.source, *const dy = a.second + p.dy;
+    const int from = p.at + s.first - p.shift;
+    const bool source_is_aligned = u64(source + from) % 16 == 0, dy_is_aligned = u64(dy + p.at) % 16 == 0;
+    UNROLL
+    for (u32 i = 0; i < kSourceUnits; i += 32)
+      if (lane + i < kSourceUnits)
+        load_unit(stage + (lane + i) * 16, source, from + int(lane + i) * kUnit, s.source_size, source_is_aligned);
+    UNROLL
+    for (u32 i = lane; i < lane + kDyUnits; i += 32)
+      load_unit(stage + (kSourceUnits + i) * 16, dy, p.at + int(i) * kUnit, p.end, dy_is_aligned);
+  }
+
+  static DEVICE void multiply(u32 stage, float (&g)[kDepth][4]) {
+    const u32 lane = threadIdx.x % 32, b_from = stage + (kSourceUnits + lane) * 16;
+    const u32 a_from = stage + (lane / 16 * 8 + lane % 8 + lane / 8 % 2) * 16;
+    UNROLL
+    for (int tile = 0; tile < kChunk / kTile; tile += 2) {
+      u32 b[4];
+      load_matrices_transposed(b_from + tile * 16 * 16, b);
+      UNROLL
+      for (int i = 0; i < 2 * kDepth; ++i) {
+        u32 a[4];
+        load_matrices_transposed(a_from + ((tile + i % 2) * 16 + i / 2 * 2) * 16, a);
+        const u32 of_tile[2] = {b[i % 2 * 2], b[i % 2 * 2 + 1]};
+        multiply_by_warp<Element>(g[i / 2], a, of_tile);
+      }
+    }
+  }
+
+  /// Adds the sums of a piece to those of the lane's taps.
+  static DEVICE void add_piece(const Arguments& a, const Position& p, u32 gram, const float (&g)[kDepth][4],
+                               float (&sums)[kTapsOfLane]) {
+    const ConvDepthwise1dShape& s = a.shape;
+    Base::store_gram(gram, g);
+    UNROLL
+    for (int i = 0; i < kTapsOfLane; ++i) {
+      const int tap = int(threadIdx.x % 32) + 32 * i;
+      if (tap >= s.taps) continue;
+      const float sum = Base::diagonal(gram, tap + p.shift);
+      sums[i] += sum == sum ? sum
+                            : Base::exact_gradient(a.source + p.source, 1, a.second + p.dy, 1, s, tap, max(p.first, 0),
+                                                   p.end);
+    }
+    __syncwarp();
+  }
 
  public:
   static DEVICE void run(const Arguments& a) {
     const ConvDepthwise1dShape& s = a.shape;
     const int channel = blockIdx.x / s.parts, part = blockIdx.x - channel * s.parts;
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const u32 shared = Base::shared() + warp * (2 * ConvLine::kBytes);
+    const u32 lane = threadIdx.x % 32, stages = Base::shared() + threadIdx.x / 32 * (kStages * kStageBytes);
+    Position next(s, channel, part * kWarps + threadIdx.x / 32), now = next;
+    const auto load_next = [&](int slot) {
+      if (next.exists(s)) {
+        load(a, next, stages + slot * kStageBytes);
+        next.advance(s, channel);
+      }
+      commit_copies();
+    };
+    UNROLL
+    for (int slot = 0; slot < kStages - 1; ++slot) load_next(slot);
     float sums[kTapsOfLane] = {};  // of taps `lane`, lane + 32, ..
+    float g[kDepth][4] = {};
+    int slot = 0;
     NO_UNROLL
-    for (int work = part * kWarps + warp; work < s.images * s.pieces; work += s.parts * kWarps) {
-      const int image = work / s.pieces;
-      const i64 source_at = image * s.source_image + channel * s.source_channel,
-                dy_at = image * s.result_image + channel * s.result_channel;
-      const int first = (work - image * s.pieces) * s.piece - int(dy_at & (kUnit - 1));
-      const int shift = int((source_at + first + s.first) & (kUnit - 1));
-      add_piece(s, shared, a.source + source_at, a.second + dy_at, first, shift, sums);
+    while (now.exists(s)) {
+      load_next(slot == 0 ? kStages - 1 : slot - 1);
+      wait_for_copies<kStages - 1>();
+      __syncwarp();
+      const u32 stage = stages + slot * kStageBytes;
+      multiply(stage, g);
+      __syncwarp();
+      if (now.is_last()) {
+        add_piece(a, now, stage, g, sums);
+        UNROLL
+        for (int i = 0; i < kDepth * 4; ++i) g[i / 4][i % 4] = 0;
+      }
+      now.advance(s, channel);
+      slot = slot == kStages - 1 ? 0 : slot + 1;
     }
+    wait_for_copies<0>();
     __syncwarp();
     UNROLL
-    for (int i = 0; i < kTapsOfLane; ++i) store_shared(shared + (lane + 32 * i) * 4, sums[i]);
+    for (int i = 0; i < kTapsOfLane; ++i) store_shared(stages + (lane + 32 * i) * 4, sums[i]);
     __syncthreads();
     if (threadIdx.x >= s.taps) return;
     float sum = 0;
     for (int i = 0; i < kWarps; ++i)
-      sum += load_shared<float>(Base::shared() + i * (2 * ConvLine::kBytes) + threadIdx.x * 4);
+      sum += load_shared<float>(Base::shared() + i * (kStages * kStageBytes) + threadIdx.x * 4);
     static_cast<float*>(a.result)[(i64(part) * s.channels + channel) * s.taps + threadIdx.x] = sum;
-  }
-
- private:
-  /// Adds the products of a piece of dy that begins with element `first`, and of the source `shift` elements before the
-  /// first that it needs.
-  static DEVICE void add_piece(const ConvDepthwise1dShape& s, u32 shared, const u16* source, const u16* dy, int first,
-                               int shift, float (&sums)[kTapsOfLane]) {
-    const u32 lane = threadIdx.x % 32;
-    const int end = min(first + s.piece, s.results);
-    float g[kDepth][4] = {};
-    __syncwarp();
-    ConvLine columns(shared, dy, first, end),
-        rows(shared + ConvLine::kBytes, source, first + s.first - shift, s.source_size);
-    NO_UNROLL
-    for (int chunk = first; chunk < end; chunk += kChunk) {
-      const bool more = chunk + kChunk < end;
-      columns.load(more);
-      rows.load(more);
-      const u32 b_from = columns.chunk() + lane * 16;
-      const u32 a_from = rows.chunk() + (lane / 16 * 8 + lane % 8 + lane / 8 % 2) * 16;
-      UNROLL
-      for (int tile = 0; tile < kChunk / kTile; tile += 2) {
-        u32 b[4];
-        load_matrices_transposed(b_from + tile * 16 * 16, b);
-        UNROLL
-        for (int i = 0; i < 2 * kDepth; ++i) {
-          u32 a[4];
-          load_matrices_transposed(a_from + ((tile + i % 2) * 16 + i / 2 * 2) * 16, a);
-          const u32 of_tile[2] = {b[i % 2 * 2], b[i % 2 * 2 + 1]};
-          multiply_by_warp<Element>(g[i / 2], a, of_tile);
-        }
-      }
-      columns.advance();
-      rows.advance();
-    }
-    __syncwarp();
-    Base::store_gram(shared, g);
-    UNROLL
-    for (int i = 0; i < kTapsOfLane; ++i) {
-      const int tap = int(lane) + 32 * i;
-      if (tap >= s.taps) continue;
-      const float sum = Base::diagonal(shared, tap + shift);
-      sums[i] += sum == sum ? sum : Base::exact_gradient(source, 1, dy, 1, s, tap, max(first, 0), end);
-    }
   }
 };
 

@@ -9,14 +9,12 @@
 
 namespace sm90 {
 
-inline void copy_async(u32 shared, const void* global, bool exists) {
-  if (shared % 16 != 0 || (exists && reinterpret_cast<std::uintptr_t>(global) % 16 != 0))
-    throw std::runtime_error("a copy at no multiple of 16 bytes");
+inline void copy_async(u32 shared, const void* global, u32 bytes) {
+  if (shared % 16 != 0 || bytes > 16 || (bytes > 0 && reinterpret_cast<std::uintptr_t>(global) % 16 != 0))
+    throw std::runtime_error("no unit of 16 bytes");
   unsigned char* const to = polymio::emulated::at_shared(shared, 16);
-  if (exists)
-    std::memcpy(to, global, 16);
-  else
-    std::memset(to, 0, 16);
+  std::memset(to, 0, 16);
+  std::memcpy(to, global, bytes);
 }
 inline void commit_copies() {}
 template <int kPending>
