@@ -49,23 +49,22 @@ struct Content {
 
 /// The tensors of a direction by id: random ones, scalars of 1, dropout, results of NaN.
 struct Attention {
-  static constexpr int kBatch = 2, kHeads = 2, kQueries = 5, kKeys = 7, kSize = 8;
+  static constexpr int kBatch = 2, kHeads = 2, kSize = 8;
 
-  Attention(ref::Type type, bool is_backward, float probability, bool has_bias) {
+  Attention(ref::Type type, bool is_backward, float probability, bool has_bias, int queries = 5, int keys = 7) {
     p.backward = is_backward;
     p.rounds = ref::is_fp8(type);
     p.scale = 0.25;
     p.probability = probability;
     p.seed = 99;
     p.offset = 3;
-    const ref::Tensor of_queries(type, {kBatch, kHeads, kQueries, kSize}),
-        of_keys(type, {kBatch, kHeads, kKeys, kSize});
+    const ref::Tensor of_queries(type, {kBatch, kHeads, queries, kSize}), of_keys(type, {kBatch, kHeads, keys, kSize});
     p.q = p.o = p.dout = p.dq = of_queries;
     p.k = p.v = p.dk = p.dv = of_keys;
     add(miopenTensorMhaQ, p.q);
     add(miopenTensorMhaK, p.k);
     add(miopenTensorMhaV, p.v);
-    if (has_bias) add(miopenTensorMhaBias, p.bias = {ref::Type::kFloat, {kBatch, kHeads, kQueries, kKeys}});
+    if (has_bias) add(miopenTensorMhaBias, p.bias = {ref::Type::kFloat, {kBatch, kHeads, queries, keys}});
     add(miopenTensorMhaO, p.o, !is_backward);
     add(miopenTensorMhaM, p.statistics(), !is_backward);
     add(miopenTensorMhaZInv, p.statistics(), !is_backward);
@@ -139,11 +138,26 @@ struct Attention {
     compare();
   }
 
-  void compare() {
+  ref::MhaData data() {
     const auto at = [&](Id id) { return all.contains(id) ? all[id].bytes.data() : nullptr; };
-    const ref::MhaData data{at(miopenTensorMhaQ),    at(miopenTensorMhaK), at(miopenTensorMhaV),
-                            at(miopenTensorMhaBias), at(miopenTensorMhaO), at(miopenTensorMhaM),
-                            at(miopenTensorMhaZInv), at(miopenTensorMhaDO)};
+    return {at(miopenTensorMhaQ), at(miopenTensorMhaK), at(miopenTensorMhaV),    at(miopenTensorMhaBias),
+            at(miopenTensorMhaO), at(miopenTensorMhaM), at(miopenTensorMhaZInv), at(miopenTensorMhaDO)};
+  }
+
+  /// Of all rows, forward: the largest relative error of z_inv.
+  double error_of_sums() {
+    const auto wanted = mha_forward(p, data())[2].value;
+    double largest = 0;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const double found =
+          ref::load(ref::Type::kFloat, all[miopenTensorMhaZInv].bytes.data(), static_cast<std::int64_t>(i));
+      largest = std::max(largest, std::abs(found / wanted[i] - 1));
+    }
+    return largest;
+  }
+
+  void compare() {
+    const ref::MhaData data = this->data();
     std::vector<ref::Result> expected;
     std::vector<Id> ids;
     if (p.backward) {
@@ -199,6 +213,37 @@ TEST(MhaProblem, SolutionsOfBothDirectionsAreRight) {
         a.expect_right(handle, loaded, miopenMhaMaskCausal);
       }
     }
+}
+
+/// The usual masks of other libraries: more than a block of keys, and all keys of a query.
+TEST(MhaProblem, SolutionsTakeBiasesOfTheLeastFloat) {
+  const DeviceHandle handle;
+  for (const ref::Type type : {ref::Type::kFloat, ref::Type::kBFloat16}) {
+    constexpr int kKeys = 520, kHidden = 300;
+    Attention a(type, false, 0, true, 4, kKeys);
+    Content& bias = a.all[miopenTensorMhaBias];
+    for (std::int64_t i = 0; i < bias.tensor.count(); ++i)
+      if (i % kKeys < kHidden || i / kKeys % 4 == 1)
+        ref::store(bias.tensor.type, bias.bytes.data(), i, std::numeric_limits<float>::lowest());
+    for (const Solution& solution : find(handle, a.problem(a.descriptors())))
+      a.expect_right(handle, solution, miopenMhaMaskNone);
+  }
+}
+
+/// Each block of keys leaves what the ones before added as it is, as long as none has a larger score.
+TEST(MhaProblem, SolutionsOfManyKeysAreRight) {
+  const DeviceHandle handle;
+  Attention a(ref::Type::kFloat, false, 0, false, 4, 16384);
+  for (const miopenTensorArgumentId_t id : {miopenTensorMhaQ, miopenTensorMhaK}) {
+    Content& content = a.all[id];
+    for (std::int64_t i = 0; i < content.tensor.count(); ++i)
+      ref::store(content.tensor.type, content.bytes.data(), i,
+                 10 * ref::load(content.tensor.type, content.bytes.data(), i));
+  }
+  for (const Solution& solution : find(handle, a.problem(a.descriptors()))) {
+    a.expect_right(handle, solution, miopenMhaMaskNone);
+    EXPECT_LT(a.error_of_sums(), 5e-5);
+  }
 }
 
 TEST(MhaProblem, WarmRunsDoNotAllocate) {

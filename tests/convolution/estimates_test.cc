@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/registry.h"
+#include "primitives/convolution/cuda/hopper_plan.h"
 #include "sample_problem.h"
 
 namespace polymio::convolution {
@@ -130,6 +131,54 @@ TEST(Estimates, LongFiltersRunOnMatrixUnits) {
           const bool is_long = taps >= 128 && type == DataType::kBFloat16;
           EXPECT_EQ(std::string(best->info().name).starts_with("ConvCudaLongFilters"), is_long) << best->info().name;
         }
+}
+
+/// Which solver of depthwise filters is the default, as docs/kernels/depthwise-gpu.md states.
+TEST(Estimates, FewTapsRunOnMatrixUnitsWhereThatIsFaster) {
+  const DeviceInfo device = usual_device("cuda-sm90");
+  struct Row {
+    std::int64_t taps, steps;
+    Direction direction;
+    DataType type;
+    bool last, on_matrix_units;
+  };
+  for (const Row& r : {Row{31, 1500, Direction::kForward, DataType::kBFloat16, false, true},
+                       Row{31, 1500, Direction::kBackwardData, DataType::kHalf, true, true},
+                       Row{31, 1500, Direction::kBackwardWeights, DataType::kBFloat16, true, true},
+                       Row{4, 2048, Direction::kForward, DataType::kBFloat16, false, true},
+                       Row{4, 2048, Direction::kBackwardWeights, DataType::kBFloat16, false, true},
+                       Row{4, 2048, Direction::kForward, DataType::kBFloat16, true, false},
+                       Row{31, 1500, Direction::kForward, DataType::kFloat, false, false},
+                       Row{3, 21, Direction::kForward, DataType::kHalf, false, false}}) {
+    const Problem p = problem(r.direction, {.x = {32, 512, r.steps},
+                                            .w = {512, 1, r.taps},
+                                            .pad = {r.taps / 2},
+                                            .groups = 512,
+                                            .type = r.type,
+                                            .channels_last = r.last});
+    SCOPED_TRACE(p.key());
+    const SolverBase* best = nullptr;
+    for (const SolverBase* s : solvers(r.direction, DeviceKind::kCuda))
+      if (!s->info().reference && s->is_applicable(device, p) &&
+          (!best || estimate(*s, device, p) < estimate(*best, device, p)))
+        best = s;
+    ASSERT_NE(best, nullptr);
+    EXPECT_EQ(std::string(best->info().name).starts_with("ConvCudaDepthwise1d"), r.on_matrix_units)
+        << best->info().name;
+  }
+}
+
+/// 96 output channels take tiles of 96 columns, not those with halo.
+TEST(Estimates, NinetySixChannelsHaveTilesOfTheirOwn) {
+  const DeviceInfo device = usual_device("cuda-sm90");
+  const Problem p = problem(Direction::kForward, {.x = {1, 96, 1024, 1024},
+                                                  .w = {96, 96, 3, 3},
+                                                  .pad = {1, 1},
+                                                  .type = DataType::kBFloat16,
+                                                  .channels_last = true});
+  const TunePoint point = cuda::hopper_default(device, p);
+  ASSERT_FALSE(cuda::hopper_has_halo(p, point));
+  EXPECT_EQ(cuda::kProductTiles[point[0]].columns, 96);
 }
 
 TEST(Knobs, GradientsOf16BitsAreSummedInOnePass) {

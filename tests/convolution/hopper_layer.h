@@ -274,12 +274,13 @@ struct Options {
   std::array<int, 2> parts = {};      // ConvHopperSplit: of bf16 that the operands x or y and w need
   int infinite = -1;                  // which operand has an infinity
   std::int64_t most_bytes = 0;        // ConvHopperSplit: of parts, without slices; 0: as usual
+  std::size_t shift = 0;              // bytes by which tensors are off a multiple of 16
 };
 
 /// A problem with its tensors and the expected output.
 class Layer {
  public:
-  Layer(Direction d, Shape shape, const Options& o) : cpu_("cpu", nullptr), stream_(cpu_.stream()) {
+  Layer(Direction d, Shape shape, const Options& o) : cpu_("cpu", nullptr), stream_(cpu_.stream()), shift_(o.shift) {
     stream_.set_units(o.units);
     shape.channels_last = true;
     shape.type = o.type;
@@ -351,11 +352,20 @@ class Layer {
     Kernels kernels;
     for (const KernelSpec& spec : solver_->kernel_specs(d, p_, point))
       kernels.push_back(std::make_shared<HostKernel>(spec));
+    std::vector<unsigned char> shifted[3];
+    Problem::Args args = args_;
+    for (std::size_t i = 0; shift_ > 0 && i < std::size(shifted); ++i) {
+      shifted[i].assign(shift_, 0);
+      shifted[i].insert(shifted[i].end(), data_[i].begin(), data_[i].end());
+      (i == 0 ? args.x : i == 1 ? args.w : args.y) = shifted[i].data() + shift_;
+    }
     try {
-      solver_->assemble(d, p_, point, kernels)(stream_, args_);
+      solver_->assemble(d, p_, point, kernels)(stream_, args);
     } catch (const std::exception& e) {
       FAIL() << e.what();
     }
+    for (std::size_t i = 0; shift_ > 0 && i < std::size(shifted); ++i)
+      std::copy(shifted[i].begin() + static_cast<std::ptrdiff_t>(shift_), shifted[i].end(), data_[i].begin());
     EXPECT_EQ(std::memcmp(&*workspace.end() - 64, untouched.data(), 64 * sizeof(float)), 0) << "beyond the workspace";
     compare();
   }
@@ -465,6 +475,7 @@ class Layer {
   std::mt19937 engine_{1};
   Handle cpu_;
   HostHopper stream_;
+  std::size_t shift_;
   Problem p_;
   const GpuSolver<Problem>* solver_ = nullptr;
   std::unique_ptr<const GpuSolver<Problem>> of_slices_;

@@ -37,6 +37,13 @@ TEST_F(HopperPlan, BlocksOfAClusterShareTiles) {
   EXPECT_FALSE(Layer(kData, long_sums, {.units = 132}).check_tiles({8}, {0, 1}).empty());
 }
 
+// A last step of exactly half the channels, in both orders, and columns that fit a tile.
+TEST_F(HopperPlan, HalfSteps) {
+  const Shape s{.x = {1, 96, 12, 13}, .w = {96, 96, 3, 3}, .pad = {1, 1}};
+  for (const Direction d : {kForward, kData}) Layer(d, s, {}).check_tiles({1}, {0, 1}, {4, 11, 13});
+  Layer(kForward, {.x = {1, 32, 12, 13}, .w = {64, 32, 3, 3}, .pad = {1, 1}}, {}).check_tiles({1}, {0}, {10});
+}
+
 // Strides, dilation, padding beyond the filter's reach, an input that the last window does not end at.
 TEST_F(HopperPlan, Windows) {
   for (const Shape& s :
@@ -575,6 +582,9 @@ TEST_F(HopperPlan, Depthwise1dOfLines) {
     layer(d, depthwise_1d(2, 3, 2600, 31, 15), bfloat16).check({0});
     layer(d, depthwise_1d(1, 2, 5000, 19, 18), bfloat16).check({0});
     layer(d, depthwise_1d(1, 2, 700, 113, 60), half).check({0});
+    Options odd = half;
+    odd.shift = 2;
+    layer(d, depthwise_1d(2, 3, 611, 9, 4), odd).check({0});
     Options view = half;
     view.x_strides = {1700, 533, 1};
     view.y_strides = {3100, 1030, 1};
@@ -595,6 +605,9 @@ TEST_F(HopperPlan, Depthwise1dOfChannels) {
     Layer(d, depthwise_1d(1, 8, 700, 9, 0), half).check({1});
     Layer(d, depthwise_1d(3, 8, 40, 3, 9), half).check({2});
     Layer(d, depthwise_1d(2, 16, 611, 31, 15), bfloat16).check({0});
+    Options odd = half;
+    odd.shift = 2;
+    Layer(d, depthwise_1d(1, 72, 300, 9, 4), odd).check({0});
     bfloat16.x_strides = {9000, 1, 24};
     bfloat16.y_strides = {9600, 1, 16};
     Layer(d, depthwise_1d(2, 16, 131, 41, 20), bfloat16).check({3});

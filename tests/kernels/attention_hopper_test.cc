@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <map>
 #include <random>
 
@@ -139,6 +140,7 @@ struct Case {
   Mask mask = Mask::kNone;
   bool bias = false, tokens_first = false;  // [batch, tokens, heads, head size]
   float probability = 0, scale = 0.2f;
+  bool masked = false;  // by biases of the least float: the first 200 keys, and all of a query
 };
 
 /// A tensor in 16 bits, and the same values in fp32.
@@ -185,6 +187,11 @@ class AttentionHopper : public testing::Test {
     std::vector<float> bias(static_cast<std::size_t>(c.heads * c.queries * c.keys));
     std::normal_distribution<float> normal;
     for (float& b : bias) b = normal(engine_);
+    for (std::size_t i = 0; c.masked && i < bias.size(); ++i) {
+      const std::int64_t key = static_cast<std::int64_t>(i) % c.keys,
+                         query = static_cast<std::int64_t>(i) / c.keys % c.queries;
+      if (key < 200 || query == 3) bias[i] = std::numeric_limits<float>::lowest();
+    }
     Operand q = operand(c, c.queries), k = operand(c, c.keys), v = operand(c, c.keys), o = operand(c, c.queries, false),
             dout = operand(c, c.queries), dq = operand(c, c.queries, false), dk = operand(c, c.keys, false),
             dv = operand(c, c.keys, false);
@@ -301,6 +308,8 @@ TEST_F(AttentionHopper, ComputesWhatTheCpuDoes) {
   check({kHalf, 1, 1, 70, 70, 128, Mask::kCausal, false, false, 0, 0});
   check({kBf16, 1, 2, 130, 140, 72, Mask::kCausal, true});
   check({kBf16, 2, 1, 20, 300, 24, Mask::kNone, true, true, 0.5f});
+  check({kBf16, 1, 1, 20, 300, 24, Mask::kNone, true, false, 0, 0.2f, true});
+  check({kBf16, 1, 1, 20, 300, 72, Mask::kNone, true, false, 0, 0.2f, true});
 }
 
 TEST_F(AttentionHopper, RefusesWhatItCannotLoad) {

@@ -1,4 +1,4 @@
-// Attention between its matrix products: softmax of blocks of scores, and its gradient.
+// Attention: of a block of queries, or, between matrix products, softmax of blocks of scores; gradients.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <cstddef>

@@ -1,4 +1,5 @@
-// Attention between its matrix products. Softmax of a row needs two passes over a block: the maximum, then the weights.
+// Attention: of a block of queries (mha_forward.h), or between matrix products, where the softmax of a row needs two
+// passes over a block: the maximum, then the weights.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/mha.h"
 
@@ -246,8 +247,9 @@ std::size_t attend_scratch(const QueryBlock& b) {
 
 template <>
 const MhaKernels& entry_points<MhaKernels>() {
-  static constexpr MhaKernels kKernels{.attend = kVectorBytes == 64 ? nullptr : attend,  // not measured with AVX-512
-                                       .attend_scratch = attend_scratch,
+  constexpr bool kAttends = kVectorBytes != 64;  // not measured with AVX-512
+  static constexpr MhaKernels kKernels{.attend = kAttends ? attend : nullptr,
+                                       .attend_scratch = kAttends ? attend_scratch : nullptr,
                                        .weigh = weigh,
                                        .differentiate = differentiate,
                                        .multiply_rows = multiply_rows,

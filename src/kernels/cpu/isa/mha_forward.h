@@ -17,12 +17,12 @@ inline constexpr int kTileRows = kMicroRows[2];
 
 inline constexpr float kLog2E = 1.44269504f;
 
-/// 2^(x log2 e - shift) for results up to 1; 0 below 2^-126. The polynomial's relative error is 1.5e-7.
-[[gnu::always_inline]] inline Floats softmax_weight(Floats x, Floats shift) {
+/// exp(x - largest), exactly 1 where they are equal, 0 below 2^-126. The polynomial's relative error is 1.5e-7.
+[[gnu::always_inline]] inline Floats softmax_weight(Floats x, Floats largest) {
   const Floats round = broadcast(0x1.8p23f + 127);
-  const Floats y = larger_of<float>(broadcast(-127.0f), x * kLog2E - shift);  // NaN stays
-  const Floats shifted = y + round;  // the biased exponent of the result is in its low bits
-  const Floats f = y - (shifted - round);
+  const Floats below = larger_of<float>(broadcast(-127 / kLog2E), x - largest);  // NaN stays
+  const Floats shifted = below * kLog2E + round;  // the biased exponent of the result is in its low bits
+  const Floats f = below * kLog2E - (shifted - round);
   Floats sum = broadcast(0x1.5c08e5p-10f);
   sum = sum * f + 0x1.3d0c53p-7f;
   sum = sum * f + 0x1.c6b6e5p-5f;
@@ -233,7 +233,7 @@ class QueryBlockTask {
     multiply_keys(keys_, queries_ + panel * panel_elements(), b_.head_size, visible, b_.bias != nullptr, scores_,
                   largest);
     for (int j = 0; j < 2; ++j) {
-      shift[j] = largest[j] == -__builtin_inff() ? Floats{} : largest[j] * kLog2E;  // no key has a weight so far
+      shift[j] = largest[j] == -__builtin_inff() ? Floats{} : largest[j];  // no key has a weight so far
       factor[j] = softmax_weight(largest_[2 * panel + j], shift[j]);
       largest_[2 * panel + j] = largest[j];
     }

@@ -239,6 +239,17 @@ struct Scaling {
   }
 };
 
+/// exp(score - largest), of scores that to_powers makes powers of 2. Those with a bias may be as low as the least
+/// float, and are subtracted before they are multiplied.
+template <bool kBias>
+DEVICE float shift_of(float largest, float to_powers) {
+  return kBias ? -largest : -largest * to_powers;
+}
+template <bool kBias>
+DEVICE float weight_of(float score, float shift, float to_powers) {
+  return power_of_2(kBias ? (score + shift) * to_powers : FMA(score, to_powers, shift));
+}
+
 /// Adds the bias at `from`, of the thread's first row and column; so many rows and columns exist from there on.
 template <int kSums>
 DEVICE void add_bias(float (&s)[kSums], const float* from, i64 row_step, i64 column_step, int rows, int columns) {

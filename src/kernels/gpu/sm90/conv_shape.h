@@ -105,8 +105,8 @@ struct ConvLongFiltersShape {
   float alpha, beta;
 };
 
-/// Sizes of the kernels of depthwise_1d.cu, along the dimension of the filter. `source` is x or dy; `result` y or dx
-/// or, for the gradient of the filter, dy. Strides between images, channels, and elements.
+/// Sizes of the kernels of sm90/depthwise_1d.cuh, along the dimension of the filter. `source` is x or dy; `result` y or
+/// dx or, for the gradient of the filter, dy. Strides between images, channels, and elements.
 struct ConvDepthwise1dShape {
   int images, channels, source_size, results, taps;
   int first;          // of the source, that result 0 multiplies by tap 0

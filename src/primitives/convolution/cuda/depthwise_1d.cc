@@ -74,7 +74,7 @@ struct Plan {
 
  private:
   void plan_lines(const DeviceInfo& d, bool weights, int point) {
-    constexpr std::int64_t kLineBytes = 2560, kStageBytes = 2304, kStages = 3, kGramBytes = 576;  // as in the kernels
+    constexpr std::int64_t kSourceBytes = 1280, kDyBytes = 1024, kStages = 3, kGramBytes = 576;  // as in the kernels
     auto& s = shape;
     depth = narrow(std::max<std::int64_t>(2, ceil_div(s.taps + 2 * kUnit - 2, 2 * kUnit)));
     const std::int64_t line = s.results + kLineAlignment;
@@ -82,7 +82,7 @@ struct Plan {
     s.piece = narrow(round_up(ceil_div(line, pieces), kChunk));
     s.pieces = narrow(ceil_div(line, std::int64_t{s.piece}));
     const std::int64_t works = std::int64_t{s.images} * s.pieces, warps = threads / 32;
-    shared_bytes = warps * (weights ? kStages * std::max(kStageBytes, depth * kGramBytes) : kLineBytes);
+    shared_bytes = warps * kStages * (weights ? std::max(kSourceBytes + kDyBytes, depth * kGramBytes) : kSourceBytes);
     blocks = ceil_div(works * s.channels, warps);
     if (!weights) return;
     s.parts = narrow(parts_of(ceil_div(works, warps), s.channels, (depth > 3 ? 4 : 7) * d.units, kWaves[point]));
@@ -99,7 +99,7 @@ struct Plan {
     s.piece = deep ? 256 : 128;
     s.pieces = narrow(ceil_div(s.results, std::int64_t{s.piece}));
     const std::int64_t chunks = ceil_div(s.channels, kChannels);
-    const std::int64_t resident = deep ? 1 : weights || fuses || depth == 3 ? 2 : 3;  // blocks, as in the kernels
+    const std::int64_t resident = deep ? 1 : weights || fuses ? 2 : 3;  // blocks, as in the kernels
     s.parts = narrow(parts_of(std::int64_t{s.images} * s.pieces, chunks, resident * d.units, kWaves[point]));
     blocks = chunks * s.parts;
     const std::int64_t source = s.piece + depth * unit - kUnit;
@@ -156,7 +156,7 @@ class CudaDepthwise1d final : public GpuSolver<Problem> {
     POLYMIO_REQUIRE(p.w.is_channels_first() || p.w.is_channels_last(), "w is not packed");
     POLYMIO_REQUIRE(p.filter(*i) >= 2, "a single tap");
     const bool lines = p.x.strides[at + 2] == 1 && p.y.strides[at + 2] == 1;
-    POLYMIO_REQUIRE(lines || has_vectors(p), "neither steps nor channels, by four, are contiguous");
+    POLYMIO_REQUIRE(lines || has_vectors(p), "neither steps nor channels, by eight, are contiguous");
     for (const std::int64_t size : {p.in(*i), p.out(*i), p.geometry.pad[at], p.n(), p.c()})
       POLYMIO_REQUIRE_MOST(size, kMostSize, "elements of a dimension");
     POLYMIO_REQUIRE_MOST(p.filter(*i), lines ? 114 : is_weights() ? 41 : 57, "taps");

@@ -57,12 +57,12 @@ DEVICE u32 pair_of_channel(const u32 (&row)[kPairs], const u32 (&next)[kPairs], 
 template <class Element, int kDepth, bool kReversed, bool kBias, int kActivation>
 struct ConvDepthwiseChannels {
   static constexpr int kThreads = 256;
-  static constexpr int kResident = kActivation == 0 && !kBias && kDepth != 3 ? 3 : 2;  // without spills of registers
+  static constexpr int kResident = kActivation == 0 && !kBias ? 3 : 2;  // by registers
   using Arguments = ConvDepthwise1dArguments;
 
  private:
   using Base = ConvDepthwise1d<Element, 1>;
-  static constexpr int kUnit = Base::kUnit, kTile = Base::kTile, kPiece = 128;
+  static constexpr int kUnit = Base::kUnit, kPiece = Base::kTile;
   /// For reading every other row.
   struct Swizzle {
     static DEVICE u32 of(u32 row) { return row / 2 % 8; }
@@ -106,14 +106,12 @@ struct ConvDepthwiseChannels {
       wait_for_copies<1>();
       __syncthreads();
       bool has_nan = false;
-      NO_UNROLL
-      for (int tile = 0; tile < kPiece && first + tile < s.results; tile += kTile) {
-        if (warp * kUnit >= channels) break;
+      if (warp * kUnit < channels) {
         float sums[kUnit][4] = {};
-        multiply(Base::shared() + stage * Source::kBytes + tile * kRowBytes, matrix, sums);
+        multiply(Base::shared() + stage * Source::kBytes, matrix, sums);
         UNROLL
         for (int c = 0; c < kUnit; ++c) has_nan = has_nan || Base::has_nan(sums[c]);
-        finish_tile(a, results + tile * kRowBytes, block_channel + warp * kUnit, sums);
+        finish_piece(a, results, block_channel + warp * kUnit, sums);
       }
       has_nan = __syncthreads_or(has_nan);
       load(work + 2 * s.parts, stage);
@@ -127,7 +125,7 @@ struct ConvDepthwiseChannels {
  private:
   static DEVICE u32 taps_at() { return Base::shared() + 2 * Source::kBytes + Results::kBytes; }
 
-  /// The first of the two rows of a tile that a lane reads.
+  /// The first of the two rows of a piece that a lane reads.
   static DEVICE u32 first_row() { return threadIdx.x % 32 / 4 * kUnit + threadIdx.x % 4 * 2; }
 
   /// Stores the taps of all channels, those of a channel after a unit of zeros, in pairs that begin at even ones and at
@@ -156,9 +154,8 @@ struct ConvDepthwiseChannels {
     UNROLL
     for (u32 i = 0; i < 2; ++i)
       places[i] = source + Source::place(first_row() + i * kUnit, threadIdx.x / 32) - i * kUnitBytes;
-    UNROLL
-    for (u32 k = 0; k < kDepth; ++k) {
-      u32 rows[4][4];  // the two rows of each half of a tile
+    _Pragma("unroll 2") for (u32 k = 0; k < kDepth; ++k) {  // more at once spill registers
+      u32 rows[4][4];                                       // the two rows of each half of a piece
       UNROLL
       for (u32 i = 0; i < 4; ++i) {
         const uint4 v = load_shared<uint4>(places[k % 2] + (k + i / 2 * 8) * kUnitBytes + i % 2 * kRowBytes);
@@ -181,8 +178,8 @@ struct ConvDepthwiseChannels {
                        : finish<kNone, kBias, false, kActivation>(s, sum, 1, added, 0);
   }
 
-  /// Stores a tile of eight channels in shared memory, where the old results are if they count.
-  static DEVICE void finish_tile(const Arguments& a, u32 results, int channel, const float (&sums)[kUnit][4]) {
+  /// Stores a piece of eight channels in shared memory, where the old results are if they count.
+  static DEVICE void finish_piece(const Arguments& a, u32 results, int channel, const float (&sums)[kUnit][4]) {
     const ConvScalars& s = a.shape.scalars;
     const uint4 biases = kBias ? Source::elements(a.bias + channel) : make_uint4(0, 0, 0, 0);
     const u32 bias[4] = {biases.x, biases.y, biases.z, biases.w};

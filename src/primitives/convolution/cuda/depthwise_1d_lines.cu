@@ -13,103 +13,44 @@ DEVICE uint4 unit_of_line(const u16* line, int at, int size) {
   return make_uint4(pair(0), pair(2), pair(4), pair(6));
 }
 
-/// A contiguous line, which passes through a warp's shared memory in chunks of 64 units of 16 bytes, each followed by
-/// the first 16 units of the next one. Chunks are loaded one after the next before they are stored.
-class ConvLine {
- public:
-  static constexpr int kUnit = 8, kUnits = 64, kAfter = 16, kChunk = kUnits * kUnit;  // kUnit, kChunk: elements
-  static constexpr u32 kBufferBytes = (kUnits + kAfter) * 16, kBytes = 2 * kBufferBytes;
+/// Copies a unit of 16 bytes to shared memory.
+DEVICE void load_unit(u32 to, const u16* line, int at, int size, bool is_aligned) {
+  constexpr int kUnit = 8;
+  if (!is_aligned || (at < 0 && at > -kUnit)) return store_shared(to, unit_of_line(line, at, size));
+  const int left = at < 0 ? 0 : max(0, min(kUnit, size - at));
+  copy_async(to, left > 0 ? line + at : line, left * 2);
+}
 
-  /// From element `start` on, at a multiple of 16 bytes if the tensor is; those outside of the line are zero.
-  DEVICE ConvLine(u32 shared, const u16* line, int start, int size)
-      : chunk_(shared),
-        other_(shared + kBufferBytes),
-        line_(line),
-        at_(start),
-        size_(size),
-        is_aligned_(u64(line + start) % 16 == 0) {
-    load(true);
-    const uint4 first[2] = {next_[0], next_[1]};
-    load(true);
-    store(first);
-    store(next_);
-    __syncwarp();
-  }
+/// The same of kUnits, by a warp, aligned if the first one is.
+template <u32 kUnits>
+DEVICE void load_units(u32 to, const u16* line, int at, int size) {
+  const bool is_aligned = u64(line + at) % 16 == 0;
+  UNROLL
+  for (u32 i = threadIdx.x % 32; i < (kUnits + 31) / 32 * 32; i += 32)
+    if (kUnits % 32 == 0 || i < kUnits) load_unit(to + i * 16, line, at + int(i) * 8, size, is_aligned);
+}
 
-  /// Loads the chunk that advance() stores.
-  DEVICE void load(bool more) {
-    more_ = more;
-    if (!more) return;
-    const int at = at_ + threadIdx.x % 32 * kUnit;
-    if (is_aligned_ && at_ >= 0 && at_ + kChunk <= size_) {
-      const uint4* const units = reinterpret_cast<const uint4*>(line_ + at);
-      next_[0] = units[0];
-      next_[1] = units[kUnits / 2];
-    } else {
-      next_[0] = unit(at);
-      next_[1] = unit(at + kChunk / 2);
-    }
-    at_ += kChunk;
-  }
+/// Of lines in shared memory: a chunk of results needs so many units of the source.
+constexpr int kLineChunk = 512, kLineUnits = kLineChunk / 8 + 16, kLineStages = 3;
 
-  /// The next chunk takes the place of the first one.
-  DEVICE void advance() {
-    if (more_) {
-      __syncwarp();
-      store(next_);
-      __syncwarp();
-    } else {
-      swap();
-    }
-  }
-
-  DEVICE u32 chunk() const { return chunk_; }
-
- private:
-  DEVICE void swap() {
-    const u32 chunk = chunk_;
-    chunk_ = other_;
-    other_ = chunk;
-  }
-
-  DEVICE void store(const uint4 (&units)[2]) {
-    const u32 lane = threadIdx.x % 32;
-    store_shared(chunk_ + lane * 16, units[0]);
-    store_shared(chunk_ + (lane + kUnits / 2) * 16, units[1]);
-    if (lane < kAfter) store_shared(other_ + (lane + kUnits) * 16, units[0]);
-    swap();
-  }
-
-  DEVICE uint4 unit(int at) const {
-    if (is_aligned_ && at >= 0 && at + kUnit <= size_) return *reinterpret_cast<const uint4*>(line_ + at);
-    return unit_of_line(line_, at, size_);
-  }
-
-  u32 chunk_, other_;
-  const u16* const line_;
-  int at_;
-  const int size_;
-  const bool is_aligned_;
-  bool more_;
-  uint4 next_[2];
-};
-
-/// Results along contiguous lines, forward and backward data: a warp has a piece of a line.
+/// Results along contiguous lines, forward and backward data: a warp has a piece of a line, of which it copies the
+/// source two chunks ahead.
 template <class Element, int kDepth, bool kReversed, bool kBias, int kActivation>
 struct ConvDepthwiseLines {
-  static constexpr int kThreads = 128, kResident = (kDepth > 4 ? 5 : 8) - (kActivation != 0);  // by registers
+  static constexpr int kThreads = 128;
+  static constexpr int kResident = (kDepth > 6 ? 4 : kDepth > 4 ? 5 : 9) - (kActivation != 0);  // by registers
   using Arguments = ConvDepthwise1dArguments;
 
  private:
   using Base = ConvDepthwise1d<Element, kDepth>;
-  static constexpr int kUnit = ConvLine::kUnit, kChunk = ConvLine::kChunk, kTile = Base::kTile;
-  static constexpr int kTiles = kChunk / kTile;
-  static_assert(2 * kDepth <= ConvLine::kAfter);
+  static constexpr int kUnit = Base::kUnit, kTile = Base::kTile, kTiles = kLineChunk / kTile;
+  static constexpr u32 kStageBytes = kLineUnits * 16;
+  static_assert(2 * kDepth <= kLineUnits - kLineChunk / kUnit);
 
  public:
   static DEVICE void run(const Arguments& a) {
     const ConvDepthwise1dShape& s = a.shape;
-    const u32 lane = threadIdx.x % 32;
+    const u32 lane = threadIdx.x % 32, stages = Base::shared() + threadIdx.x / 32 * (kLineStages * kStageBytes);
     const int work = blockIdx.x * (kThreads / 32) + threadIdx.x / 32;
     if (work >= s.images * s.channels * s.pieces) return;
     const int line = work / s.pieces, image = line / s.channels, channel = line - image * s.channels;
@@ -121,18 +62,27 @@ struct ConvDepthwiseLines {
     // Pieces begin at multiples of 32 bytes of the result, and the source is read from a multiple of 16 bytes on, if
     // the tensors begin there: sums do not depend on their addresses.
     const int first = (work - line * s.pieces) * s.piece - int(result_at & 15);
-    const int end = min(first + s.piece, s.results), wanted = first + s.first;
-    const int shift = int((source_at + wanted) & (kUnit - 1));
+    const int end = min(first + s.piece, s.results);
+    const int shift = int((source_at + first + s.first) & (kUnit - 1));
     const bool has_pairs = u64(result + first) % 4 == 0;
+    const auto load = [&](int chunk, int slot) {
+      if (chunk < end)
+        load_units<kLineUnits>(stages + slot * kStageBytes, source, chunk + s.first - shift, s.source_size);
+      commit_copies();
+    };
+    UNROLL
+    for (int slot = 0; slot < kLineStages - 1; ++slot) load(first + slot * kLineChunk, slot);
     u32 toeplitz[kDepth][2];
     Base::template load_taps<kReversed>(taps, s.taps, shift, toeplitz);
-    ConvLine units(Base::shared() + threadIdx.x / 32 * ConvLine::kBytes, source, wanted - shift, s.source_size);
     const float bias = kBias ? bias_of<Element, false>(a.bias, channel) : 0;
+    int slot = 0;
     NO_UNROLL
-    for (int chunk = first; chunk < end; chunk += kChunk) {
-      units.load(chunk + kChunk < end);
+    for (int chunk = first; chunk < end; chunk += kLineChunk) {
+      load(chunk + (kLineStages - 1) * kLineChunk, slot == 0 ? kLineStages - 1 : slot - 1);
+      wait_for_copies<kLineStages - 1>();
+      __syncwarp();
       float sums[kTiles][4] = {};
-      const u32 from = units.chunk() + (lane % 16 + lane / 16) * 16;
+      const u32 from = stages + slot * kStageBytes + (lane % 16 + lane / 16) * 16;
       UNROLL
       for (int k = 0; k < kDepth; ++k) UNROLL
       for (int tile = 0; tile < kTiles; ++tile) {
@@ -146,10 +96,10 @@ struct ConvDepthwiseLines {
       const int column = chunk + lane / 4 * kUnit + lane % 4 * 2;
       if (__any_sync(~0u, has_nan)) {
         NO_UNROLL
-        for (int at = max(chunk, 0) + int(lane); at < min(chunk + kChunk, end); at += 32)
+        for (int at = max(chunk, 0) + int(lane); at < min(chunk + kLineChunk, end); at += 32)
           store_one(result + at, s.scalars, bias,
                     Base::exact(source, 1, kReversed ? taps + s.taps - 1 : taps, kReversed ? -1 : 1, s, at));
-      } else if (has_pairs && chunk >= 0 && chunk + kChunk <= end) {
+      } else if (has_pairs && chunk >= 0 && chunk + kLineChunk <= end) {
         UNROLL
         for (int i = 0; i < 2 * kTiles; ++i)
           store_pair(result + column + i * (kTile / 2), s.scalars, bias, sums[i / 2][i % 2 * 2],
@@ -167,7 +117,8 @@ struct ConvDepthwiseLines {
           if (at >= -1 && at + 1 < end) store_one(result + at + 1, s.scalars, bias, high);
         }
       }
-      units.advance();
+      __syncwarp();
+      slot = slot == kLineStages - 1 ? 0 : slot + 1;
     }
   }
 
@@ -187,9 +138,9 @@ struct ConvDepthwiseLines {
   }
 };
 
-/// The gradient of the filter along contiguous lines. Block (channel * parts + part) has every parts-th set of pieces of
-/// the lines of all images, a piece per warp. Chunks of 512 elements of dy, with the source that they need, pass through
-/// the warp's stages in shared memory, those of the next piece before the last one ends.
+/// The gradient of the filter along contiguous lines. Block (channel * parts + part) has every parts-th set of pieces
+/// of the lines of all images, a piece per warp. Chunks of 512 elements of dy, with the source that they need, pass
+/// through the warp's stages in shared memory, those of the next piece before the last one ends.
 template <class Element, int kDepth>
 struct ConvDepthwiseLinesWeights {
   static constexpr int kThreads = 128, kResident = kDepth > 3 ? 4 : 7;  // by registers and shared memory
@@ -197,20 +148,22 @@ struct ConvDepthwiseLinesWeights {
 
  private:
   using Base = ConvDepthwise1d<Element, kDepth>;
-  static constexpr int kUnit = Base::kUnit, kTile = Base::kTile, kChunk = 512, kWarps = kThreads / 32;
+  static constexpr int kUnit = Base::kUnit, kTile = Base::kTile, kChunk = kLineChunk, kWarps = kThreads / 32;
   static constexpr int kTapsOfLane = (kDepth * 16 - 2 * kUnit + 2 + 31) / 32;
-  static constexpr int kDyUnits = kChunk / kUnit, kSourceUnits = kDyUnits + 16, kStages = 3;
-  static constexpr u32 kUnitBytes = (kDyUnits + kSourceUnits) * 16;
+  static constexpr int kDyUnits = kChunk / kUnit, kStages = kLineStages;
+  static constexpr u32 kUnitBytes = (kDyUnits + kLineUnits) * 16;
   static constexpr u32 kStageBytes = kUnitBytes > Base::kGramBytes ? kUnitBytes : Base::kGramBytes;
-  static_assert(2 * kDepth <= 16);
+  static_assert(2 * kDepth <= kLineUnits - kDyUnits);
 
-  /// A chunk of a warp's pieces. The source begins `shift` elements before the first that it needs, so that both begin at
-  /// multiples of 16 bytes if the tensors do: sums do not depend on their addresses.
+  /// A chunk of a warp's pieces. The source begins `shift` elements before the first that it needs, so that both begin
+  /// at multiples of 16 bytes if the tensors do: sums do not depend on their addresses.
   struct Position {
     int work, at = 0, end = 0, first = 0, shift = 0;  // `first` and `end` of the piece
     i64 source = 0, dy = 0;                           // where lines begin
 
-    DEVICE Position(const ConvDepthwise1dShape& s, int channel, int first_work) : work(first_work) { begin(s, channel); }
+    DEVICE Position(const ConvDepthwise1dShape& s, int channel, int first_work) : work(first_work) {
+      begin(s, channel);
+    }
     DEVICE bool exists(const ConvDepthwise1dShape& s) const { return work < s.images * s.pieces; }
     DEVICE bool is_last() const { return at + kChunk >= end; }
     DEVICE void advance(const ConvDepthwise1dShape& s, int channel) {
@@ -237,29 +190,14 @@ struct ConvDepthwiseLinesWeights {
     }
   };
 
-  static DEVICE void load_unit(u32 to, const u16* line, int at, int size, bool is_aligned) {
-    if (!is_aligned || (at < 0 && at > -kUnit)) return store_shared(to, unit_of_line(line, at, size));
-    const int left = at < 0 ? 0 : max(0, min(kUnit, size - at));
-    copy_async(to, left > 0 ? line + at : line, left * 2);
-  }
-
   static DEVICE void load(const Arguments& a, const Position& p, u32 stage) {
     const ConvDepthwise1dShape& s = a.shape;
-    const u32 lane = threadIdx.x % 32;
-    const u16 *const source = a.source + p.source, *const dy = a.second + p.dy;
-    const int from = p.at + s.first - p.shift;
-    const bool source_is_aligned = u64(source + from) % 16 == 0, dy_is_aligned = u64(dy + p.at) % 16 == 0;
-    UNROLL
-    for (u32 i = 0; i < kSourceUnits; i += 32)
-      if (lane + i < kSourceUnits)
-        load_unit(stage + (lane + i) * 16, source, from + int(lane + i) * kUnit, s.source_size, source_is_aligned);
-    UNROLL
-    for (u32 i = lane; i < lane + kDyUnits; i += 32)
-      load_unit(stage + (kSourceUnits + i) * 16, dy, p.at + int(i) * kUnit, p.end, dy_is_aligned);
+    load_units<kLineUnits>(stage, a.source + p.source, p.at + s.first - p.shift, s.source_size);
+    load_units<kDyUnits>(stage + kLineUnits * 16, a.second + p.dy, p.at, p.end);
   }
 
   static DEVICE void multiply(u32 stage, float (&g)[kDepth][4]) {
-    const u32 lane = threadIdx.x % 32, b_from = stage + (kSourceUnits + lane) * 16;
+    const u32 lane = threadIdx.x % 32, b_from = stage + (kLineUnits + lane) * 16;
     const u32 a_from = stage + (lane / 16 * 8 + lane % 8 + lane / 8 % 2) * 16;
     UNROLL
     for (int tile = 0; tile < kChunk / kTile; tile += 2) {
@@ -285,9 +223,9 @@ struct ConvDepthwiseLinesWeights {
       const int tap = int(threadIdx.x % 32) + 32 * i;
       if (tap >= s.taps) continue;
       const float sum = Base::diagonal(gram, tap + p.shift);
-      sums[i] += sum == sum ? sum
-                            : Base::exact_gradient(a.source + p.source, 1, a.second + p.dy, 1, s, tap, max(p.first, 0),
-                                                   p.end);
+      sums[i] += sum == sum
+                     ? sum
+                     : Base::exact_gradient(a.source + p.source, 1, a.second + p.dy, 1, s, tap, max(p.first, 0), p.end);
     }
     __syncwarp();
   }

@@ -34,7 +34,8 @@ constexpr double kStore = 0.035;     // clocks per byte of a tile
 constexpr double kSplitStore = 3.4;  // times as much, if blocks add their sums
 constexpr double kSplitUs = 1.6, kSwapUs = 2;
 constexpr double kAddClocks = 70;                      // beside one for each sum that is added to others
-constexpr double kNarrow = 1.77, kMedium = 1.08;       // times the clocks of products: 64 columns, 96
+constexpr double kNarrow = 1.77;                       // times the clocks of products: fewer than 96 columns
+constexpr double kHalfLoads = 0.82;                    // of the loads of a step: a half, on an H200
 constexpr double kApart = 1.02;                        // tiles apart
 constexpr double kHalfBox = 1.4;                       // tiles apart that use half of a box of transposed weights
 constexpr double kPartialBox = 2;                      // more time for boxes of which some channels do not exist
@@ -81,20 +82,20 @@ double product_us(const DeviceInfo& d, const Problem& p, const TunePoint& point)
   const double elements = real(tile.rows()) * tile.columns;
   // A step takes as long in every type: of TF32, half the channels at half the rate.
   const bool adds = is_fp8(p.w.type) && tile.apart;  // while the matrix unit waits
-  const double products = 2 * elements * kHopperDepth / product::kFlop *
-                              (adds || tile.columns >= 128 ? 1
-                               : tile.columns > 64         ? product::kMedium
-                                                           : product::kNarrow) +
-                          (adds ? tile.row_blocks * (tile.columns / 2.0 + product::kAddClocks) : 0);
+  const double products =
+      2 * elements * kHopperDepth / product::kFlop * (tile.columns < 96 && !adds ? product::kNarrow : 1) +
+      (adds ? tile.row_blocks * (tile.columns / 2.0 + product::kAddClocks) : 0);
   const double loads = tile.stage_rows(transposed) * 128 / product::kL2Bytes;
   const bool half_box = transposed && tile.apart && tile.columns % 64 != 0;
   const bool strided = !data && std::ranges::any_of(plan.phases.front().step, [](int step) { return step > 1; });
   const int depth = hopper_depth(p.w.type);
   const std::int64_t blocks = hopper_steps(plan.shape.reduced, depth);
-  const double last = plan.shape.halves ? 0.5 : 1;  // of a step
-  const double partial = plan.shape.reduced % (plan.shape.halves ? depth / 2 : depth) != 0 ? product::kPartialBox : 0;
-  const double step = std::max(products, loads) * (half_box ? product::kHalfBox : 1) *
-                      (1 + (last - 1 + last * partial) / real(blocks)) *
+  // The last step of a tap: a half multiplies half as much, but loads nearly as long.
+  const bool halves = plan.shape.halves;
+  const double last = halves ? std::max(products / 2, loads * product::kHalfLoads) : std::max(products, loads),
+               partial = plan.shape.reduced % (halves ? depth / 2 : depth) != 0 ? product::kPartialBox : 0;
+  const double of_tap = std::max(products, loads) * (real(blocks) - 1) + last + std::max(products, loads) * partial;
+  const double step = of_tap / real(blocks) * (half_box ? product::kHalfBox : 1) *
                       (plan.shape.taps_innermost ? 1
                        : strided                 ? product::kOrderStrided
                                                  : product::kOrder);

@@ -147,7 +147,7 @@ TunePoint least_estimate(const SolverBase& solver, const DeviceInfo& d, const Pr
   return best;
 }
 
-/// Sums of a step and of all steps are in registers.
+/// Sums of a step and of all steps are in registers. Tiles of 96 columns were not measured.
 constexpr bool takes_parts(const HopperTile& tile) {
   return tile.row_blocks * tile.columns <= 192 && tile.columns % 64 == 0;
 }

@@ -1,6 +1,7 @@
 // Kernel arguments, launch shapes and checks that the solvers for GPUs share.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 

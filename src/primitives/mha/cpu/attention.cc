@@ -1,4 +1,4 @@
-// MhaCpu: blocks of scores by matrix products, in the second-level cache; no workspace.
+// MhaCpu: blocks of queries, or of scores by matrix products, in the second-level cache; no workspace.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <memory>

@@ -36,7 +36,9 @@ float store_statistics(const Call& call, std::int64_t head, std::int64_t query, 
   const std::int64_t first = head * call.b.p.queries() + query;
   if (call.a.m) std::copy_n(largest, rows, static_cast<float*>(call.a.m) + first);
   if (call.a.z_inv) std::copy_n(inverse_sum, rows, static_cast<float*>(call.a.z_inv) + first);
-  return *std::max_element(inverse_sum, inverse_sum + rows);
+  float largest_sum = 0;
+  for (std::int64_t r = 0; r < rows; ++r) largest_sum = std::max(largest_sum, inverse_sum[r]);  // without NaN
+  return largest_sum;
 }
 
 class Task {

@@ -8,8 +8,8 @@
 
 namespace sm90 {
 
-/// What the second pass needs of a query: a rounded weight is kWeight * 2^(score as a power of 2 + kShift), the rounded
-/// gradient of the score the power * (kFactor * dp + kMinus).
+/// What the second pass needs of a query: a rounded weight is kWeight * weight_of(score, kShift), the rounded gradient
+/// of the score weight_of(..) * (kFactor * dp + kMinus).
 enum Term { kShift, kWeight, kFactor, kMinus, kTerms };
 
 struct GradientArguments {
@@ -47,8 +47,7 @@ struct AttentionQueryGradient : AttentionBlock<kHead, kConsumers, kKeys, kSlots,
     for (int i = 0; i < 2 * p.tiles; ++i) Block::load_tile(at, i % 2 ? a.v : a.k, p.head, i / 2 * kKeys);
   }
 
-  /// What a thread needs of its two rows: the gradient of a score is 2^(score as a power of 2 + shift) * (of_dp * dp +
-  /// minus).
+  /// What a thread needs of its two rows: the gradient of a score is weight_of(score, shift) * (of_dp * dp + minus).
   struct Terms {
     float shift[2], of_dp[2], minus[2];
   };
@@ -82,7 +81,7 @@ struct AttentionQueryGradient : AttentionBlock<kHead, kConsumers, kKeys, kSlots,
       // A query with this maximum sees nothing.
       const bool sees = m != minus_infinity();
       const float factor = sees ? a.z_inv[at] : 0.0f;
-      terms.shift[half] = sees ? -m * kLog2E : m;
+      terms.shift[half] = sees ? shift_of<kBias>(m, kLog2E) : m;
       terms.of_dp[half] = factor * of_dp;
       terms.minus[half] = sees ? -sum * of_delta * s.scale * factor : 0.0f;
       if (threadIdx.x % 4 > 0) continue;
@@ -123,7 +122,7 @@ struct AttentionQueryGradient : AttentionBlock<kHead, kConsumers, kKeys, kSlots,
 
       make_scores(s, a, scaling, p.head, first, query, key);
       UNROLL
-      for (int n = 0; n < kKeys / 2; ++n) s[n] = power_of_2(FMA(s[n], to_powers, terms.shift[n / 2 % 2]));
+      for (int n = 0; n < kKeys / 2; ++n) s[n] = weight_of<kBias>(s[n], terms.shift[n / 2 % 2], to_powers);
       wait_for_products<0>();
       Block::release(of_values);
       if (i + 1 == p.tiles) Block::release_rows();
@@ -255,8 +254,8 @@ struct AttentionKeyGradient : AttentionBlock<kHead, kConsumers, kQueries, kSlots
         UNROLL
         for (int h = 0; h < 2; ++h) {
           float &low = s[4 * n + 2 * h], &high = s[4 * n + 2 * h + 1];
-          low = power_of_2(FMA(low, to_powers, shift.x));
-          high = power_of_2(FMA(high, to_powers, shift.y));
+          low = weight_of<kBias>(low, shift.x, to_powers);
+          high = weight_of<kBias>(high, shift.y, to_powers);
         }
       }
       UNROLL

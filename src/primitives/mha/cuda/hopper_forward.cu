@@ -72,14 +72,14 @@ struct AttentionForward : AttentionBlock<kHead, kConsumers, kKeys, kSlots, 1> {
         UNROLL
         for (int i = 0; i < kKeys / 4; ++i) most = fmaxf(most, s[i / 2 * 4 + 2 * half + i % 2]);
         most = quad_max(most);
-        const float shift = most == minus_infinity() ? 0.0f : most * to_powers;
-        rescale[half] = power_of_2(FMA(largest[half], to_powers, -shift));
+        const float shift = most == minus_infinity() ? 0.0f : shift_of<kBias>(most, to_powers);
+        rescale[half] = most == largest[half] ? 1.0f : weight_of<kBias>(largest[half], shift, to_powers);
         largest[half] = most;
         float total = 0;
         UNROLL
         for (int i = 0; i < kKeys / 4; ++i) {
           float& v = s[i / 2 * 4 + 2 * half + i % 2];
-          v = power_of_2(FMA(v, to_powers, -shift));
+          v = weight_of<kBias>(v, shift, to_powers);
           total += v;
         }
         sum[half] = FMA(sum[half], rescale[half], total);
