@@ -1,6 +1,7 @@
 // Cells of recurrent networks: a step of a layer in one direction for some of its hidden units, the products apart.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <cstddef>
 #include <cstdint>
 
 #include "base/dtype.h"
@@ -30,7 +31,7 @@ struct RnnStep {
 
 struct RnnForward : RnnStep {
   RnnIn x;                           // products of the input
-  RnnFloats recurrent;               // of the state
+  RnnFloats recurrent;               // of the state; overwritten
   RnnIn input_bias, recurrent_bias;  // absent: 0; pitch is not used
   bool bias_of_first = true;         // whether samples that begin have a recurrent bias
   RnnIn h_before;
@@ -68,6 +69,33 @@ struct RnnProduct {
   float* c = nullptr;            // [rows, panels * columns]
   std::int64_t rows = 0, depth = 0, a_pitch = 0, c_pitch = 0;
   std::int64_t count = 0, columns = 0;  // of panels; columns are a multiple of 16
+};
+
+/// c = a x b, summed in fp32.
+struct RnnFloatProduct {
+  const void* a = nullptr;  // [rows, depth]
+  DataType type = DataType::kFloat;
+  const float* b = nullptr;  // panels: [panel][depth][lane]; or a matrix in place
+  float* c = nullptr;        // [panel][row][lane], or [rows, columns]
+  std::int64_t rows = 0, depth = 0, columns = 0;
+  std::int64_t a_pitch = 0, b_pitch = 0, c_pitch = 0;  // of matrices
+};
+
+struct RnnFloatKernels {
+  static constexpr bool kHasDotProducts = false;
+  std::int64_t lanes = 0;  // of a panel
+  /// c of panels; columns are whole panels. `scratch` has the bytes that scratch() returns.
+  void (*multiply)(const RnnFloatProduct&, void* scratch);
+  std::size_t (*scratch)(std::int64_t rows, std::int64_t depth);
+  /// A panel of the rows, or of the columns, of a matrix; zeros in the other lanes. `depth`: of the panel.
+  void (*pack_rows)(DataType, const void* matrix, std::int64_t pitch, std::int64_t depth, std::int64_t rows,
+                    float* panel);
+  void (*pack_columns)(DataType, const void* matrix, std::int64_t pitch, std::int64_t depth, std::int64_t columns,
+                       float* panel);
+  /// Of at most kFewRows rows of fp32 by a matrix in place: of [columns, depth], or of [depth, columns].
+  static constexpr std::int64_t kFewRows = 4;
+  void (*multiply_rows)(const RnnFloatProduct&);
+  void (*multiply_columns)(const RnnFloatProduct&);
 };
 
 struct RnnProductKernels {

@@ -6,14 +6,14 @@
 #include <utility>
 
 #include "kernels/cpu/isa/gemm_scratch.h"
+#include "kernels/cpu/isa/panel_product.h"
 #include "kernels/cpu/isa/skeletons/elements.h"
 #include "kernels/cpu/isa/transpose.h"
 #include "kernels/cpu/mha.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
-inline constexpr int kQueryLanes = 2 * kLanes<float>;  // of a panel
-inline constexpr int kTileRows = kMicroRows[2];
+inline constexpr int kQueryLanes = kPanelLanes;
 
 inline constexpr float kLog2E = 1.44269504f;
 
@@ -32,24 +32,6 @@ inline constexpr float kLog2E = 1.44269504f;
   return sum * (Floats)((Ints<float>)shifted << Float<float>::kFraction);
 }
 
-/// sum = rows of a times b, which are packed: [step][row] and [step][lane].
-template <int kRows>
-[[gnu::always_inline]] inline void multiply_panels(const float* a, const float* b, i64 steps, Floats (&sum)[kRows][2]) {
-#pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) sum[r][0] = sum[r][1] = Floats{};
-  for (i64 k = 0; k < steps; ++k, a += kRows, b += kQueryLanes) {
-    Floats low = load(b), high = load(b + kLanes<float>);
-    hold(low);
-    hold(high);
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
-      const Floats row = broadcast(a[r]);
-      sum[r][0] += row * low;
-      sum[r][1] += row * high;
-    }
-  }
-}
-
 /// Keys that lanes see: below `first` + lane and below `count`.
 struct VisibleKeys {
   i64 first, count;
@@ -65,7 +47,7 @@ struct VisibleKeys {
   Floats most[2] = {largest[0], largest[1]};
   for (i64 key = 0; key < seen; key += kTileRows, keys += kTileRows * head_size, scores += kTileRows * kQueryLanes) {
     Floats sum[kTileRows][2];
-    multiply_panels<kTileRows>(keys, queries, head_size, sum);
+    multiply_panels<kTileRows>(keys, queries, head_size, sum, [](i64) {});
     if (has_bias) {
 #pragma GCC unroll 16
       for (int r = 0; r < kTileRows; ++r)
@@ -100,7 +82,7 @@ void multiply_values(const float* values, i64 tile_elements, i64 tiles, const fl
                      const Floats (&factor)[2], float* result) {
   for (i64 t = 0; t < tiles; ++t, values += tile_elements, result += kRows * kQueryLanes) {
     Floats sum[kRows][2];
-    multiply_panels<kRows>(values, weights, keys, sum);
+    multiply_panels<kRows>(values, weights, keys, sum, [](i64) {});
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 2

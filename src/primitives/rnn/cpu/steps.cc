@@ -1,6 +1,7 @@
 // The steps of a layer on the CPU. The recurrent weights are packed once per call as panels that the products of all
-// steps read in order: in fp32, or in bf16 pairs where their products are faster. A task multiplies some panels and
-// computes their cells while the products are in the cache: one parallel region per step, both directions at once.
+// steps read in order: in fp32, or in bf16 pairs where their products are faster. Steps of few samples in fp32 read
+// them in place. A task multiplies some panels and computes their cells while the products are in the cache: one
+// parallel region per step, both directions at once.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cstring>
@@ -18,35 +19,31 @@ namespace {
 using kernels::Axis;
 using kernels::Gemm;
 using kernels::GemmKernels;
+using kernels::RnnFloatKernels;
 using kernels::RnnKernels;
 using kernels::RnnProductKernels;
 
-constexpr std::int64_t kPanelColumns = 64;  // or 48 for GRU: a register tile's
-constexpr std::int64_t kDepthBlock = 192;   // so deep a panel stays in the first-level cache and is not copied
+constexpr std::int64_t kPairColumns = 64;  // of a panel of pairs, or 48 for GRU
+constexpr std::int64_t kMostUnits = 64;    // of a panel
 
-/// Hidden units of a panel: of all their gates forward, of the state backward.
-std::int64_t panel_units(const Network& n, Pass pass) {
-  return pass == Pass::kBackwardData || n.gates() == 1 ? kPanelColumns : kPanelColumns / 4;
-}
-
-/// The packed weights of one direction: [panel][depth][column], forward [column] is [gate][unit].
+/// The packed weights of one direction in panels of hidden units. Pairs: [panel][depth][column], forward [column] is
+/// [gate][unit]; floats: [panel][gate][depth][unit]. Backward there is one gate, and all gates are the depth.
 struct Panels {
   std::int64_t units = 0, count = 0, columns = 0, depth = 0;
-  Panels(const Network& n, Pass pass) {
+  Panels(const Network& n, Pass pass, std::int64_t lanes, bool pairs) {
     const bool backward = pass == Pass::kBackwardData;
-    units = panel_units(n, pass);
+    units = !pairs ? lanes : backward || n.gates() == 1 ? kPairColumns : kPairColumns / 4;
     count = ceil_div(n.hidden, units);
     columns = units * (backward ? 1 : n.gates());
     depth = n.hidden * (backward ? n.gates() : 1);
   }
-  std::int64_t elements() const { return count * depth * columns; }
 };
 
 /// Four bytes for each element; packed pairs take half of theirs, states in 16 bits, too.
 struct Workspace {
   std::int64_t packed, state, direct;  // elements of one direction
   Workspace(const Network& n, std::int64_t samples, Pass pass)
-      : packed(Panels(n, pass).elements()),
+      : packed(round_up(n.hidden, kMostUnits) * n.gates() * n.hidden),
         state(samples * n.hidden),
         direct(pass != Pass::kBackwardData || n.mode == Mode::kGru ? 2 * state : 0) {}
   std::int64_t elements() const { return packed + state + direct; }
@@ -64,12 +61,16 @@ class CpuSteps final : public Steps {
       : net_(network),
         schedule_(schedule),
         bias_of_first_(bias_of_first),
-        panels_(network, pass),
         space_(network, schedule.samples, pass),
         gemm_(&kernels::kernels_of<GemmKernels>(stream.info().isa)),
         cells_(&kernels::kernels_of<RnnKernels>(stream.info().isa)),
         products_(&kernels::kernels_of<RnnProductKernels>(stream.info().isa)),
-        pairs_(network.type == DataType::kBFloat16 && network.hidden % 2 == 0 && products_->has_pairs()) {
+        floats_(&kernels::kernels_of<RnnFloatKernels>(stream.info().isa)),
+        weights_(network.type == DataType::kFloat && schedule.samples <= RnnFloatKernels::kFewRows ? Weights::kInPlace
+                 : network.type == DataType::kBFloat16 && network.hidden % 2 == 0 && products_->has_pairs()
+                     ? Weights::kPairs
+                     : Weights::kFloats),
+        panels_(network, pass, floats_->lanes, weights_ == Weights::kPairs) {
     constexpr std::int64_t kTasksPerThread = 2;
     const std::int64_t most = ceil_div(kTasksPerThread * stream.threads(), net_.directions());
     panels_per_task_ = ceil_div(panels_.count, std::min(most, panels_.count));
@@ -77,8 +78,8 @@ class CpuSteps final : public Steps {
     product_bytes_ = static_cast<std::size_t>(
         round_up(schedule.samples * panels_per_task_ * panels_.columns * static_cast<std::int64_t>(sizeof(float)), 64));
     scratch_bytes_ = product_bytes_;
-    for (const std::int64_t panels : {panels_per_task_, panels_.count - (tasks_ - 1) * panels_per_task_})
-      for (std::int64_t t = 0; t < schedule.steps; ++t) reserve(pass, t, panels);
+    if (weights_ == Weights::kFloats) scratch_bytes_ += floats_->scratch(schedule.samples, panels_.depth);
+    if (pass == Pass::kBackwardData) reserve_for_begins();
     stream.reserve_scratch(scratch_bytes_);
   }
 
@@ -87,7 +88,7 @@ class CpuSteps final : public Steps {
     auto* const space = static_cast<float*>(f.workspace);
     for (std::int64_t d = 0; d < directions; ++d) {
       float* const mine = space + d * space_.elements();
-      pack_forward(stream, at(f.w, net_.matrix(f.layer, d, net_.gates()).offset), mine);
+      pack(stream, at(f.w, net_.matrix(f.layer, d, net_.gates()).offset), false, mine);
       begin_state(at(f.hx, d * space_.state), mine + space_.packed);
     }
     for (std::int64_t s = 0; s < schedule_.steps; ++s)
@@ -102,7 +103,7 @@ class CpuSteps final : public Steps {
     const std::int64_t directions = net_.directions();
     auto* const space = static_cast<float*>(b.workspace);
     for (std::int64_t d = 0; d < directions; ++d)
-      pack_backward(stream, at(b.w, net_.matrix(b.layer, d, net_.gates()).offset), space + d * space_.elements());
+      pack(stream, at(b.w, net_.matrix(b.layer, d, net_.gates()).offset), true, space + d * space_.elements());
     // From the last step to the first; one more for the initial state.
     for (std::int64_t s = schedule_.steps - 1; s >= (b.dhx ? -1 : 0); --s)
       stream.parallel_for(static_cast<std::size_t>(directions * tasks_), scratch_bytes_,
@@ -113,12 +114,30 @@ class CpuSteps final : public Steps {
   }
 
  private:
+  enum class Weights { kPairs, kFloats, kInPlace };
+
+  /// Panels of a task, and their units.
   struct Range {
-    std::int64_t first, count;  // panels
+    std::int64_t first, count, unit, units;
   };
   Range range(std::int64_t task) const {
-    const std::int64_t first = task * panels_per_task_;
-    return {first, std::min(panels_per_task_, panels_.count - first)};
+    const std::int64_t first = task * panels_per_task_, count = std::min(panels_per_task_, panels_.count - first);
+    const std::int64_t unit = first * panels_.units;
+    return {first, count, unit, std::min(count * panels_.units, net_.hidden - unit)};
+  }
+
+  /// Products of a task in memory: blocks of units, elements from block to block, row to row and gate to gate.
+  struct Products {
+    std::int64_t units, block, pitch, gate;
+  };
+  Products products_of(const Range& range, std::int64_t rows) const {
+    const std::int64_t columns = panels_.columns, units = panels_.units;
+    switch (weights_) {
+      case Weights::kPairs: return {units, columns, range.count * columns, units};
+      case Weights::kFloats: return {units, rows * columns, units, rows * units};
+      case Weights::kInPlace: return {range.units, 0, columns / units * range.units, range.units};
+    }
+    return {};
   }
 
   template <class Data>
@@ -127,119 +146,100 @@ class CpuSteps final : public Steps {
     return data ? static_cast<Byte*>(data) + elements * static_cast<std::int64_t>(size_of(net_.type)) : nullptr;
   }
 
-  /// The panels from `first` on.
-  const float* panel(const float* packed, std::int64_t first) const {
-    return packed + first * panels_.depth * panels_.columns / (pairs_ ? 2 : 1);
-  }
-
-  /// c [rows, columns of the panels] = a [rows, depth] x panels, in fp32.
-  Gemm gemm(std::int64_t rows, std::int64_t panels, const float* packed) const {
-    Gemm g;
-    g.m = rows;
-    g.n = panels * panels_.columns;
-    g.k = panels_.depth;
-    g.depth_block = kDepthBlock;
-    g.a.dtype = net_.type;
-    g.a.lanes = axis(rows, net_.hidden);
-    g.a.depth = axis(panels_.depth, 1);
-    g.b.data = packed;
-    g.b.lanes = axis(panels_.columns, 1);
-    g.b.lanes.level[kernels::kLevels - 2] = {panels, panels_.depth * panels_.columns, -1, 0};
-    g.b.depth = axis(panels_.depth, panels_.columns);
-    g.c.rows = axis(rows, g.n);
-    g.c.columns = axis(g.n, 1);
-    return g;
-  }
-
-  /// The backward product; of samples that begin its result is dhx. Pairs are for the steps: these read `weights`.
-  Gemm backward_gemm(std::int64_t samples, std::int64_t panels, const float* packed, const void* weights,
-                     bool begins) const {
-    Gemm g = gemm(samples, panels, packed);
-    g.a.lanes = axis(samples, net_.all_gates());
-    if (!begins) return g;
-    if (pairs_) {
-      g.b.dtype = net_.type;
-      g.b.data = weights;
-      g.b.lanes = axis(g.n, 1);
-      g.b.depth = axis(g.k, net_.hidden);
+  /// c = a [rows, depth] x weights of a task: of its panels in `packed`, or of the matrix in place.
+  void multiply(const void* a, std::int64_t pitch, std::int64_t rows, const Range& range, const float* packed,
+                const void* matrix, bool backward, float* c, void* scratch) const {
+    const std::int64_t panel = panels_.depth * panels_.columns, h = net_.hidden;
+    const Products layout = products_of(range, rows);
+    if (weights_ == Weights::kPairs)
+      return products_->multiply({.a = a,
+                                  .panels = packed + range.first * panel / 2,
+                                  .c = c,
+                                  .rows = rows,
+                                  .depth = panels_.depth,
+                                  .a_pitch = pitch,
+                                  .c_pitch = layout.pitch,
+                                  .count = range.count,
+                                  .columns = panels_.columns});
+    kernels::RnnFloatProduct p{
+        .a = a, .type = net_.type, .c = c, .rows = rows, .depth = panels_.depth, .a_pitch = pitch};
+    if (weights_ == Weights::kFloats) {
+      p.b = packed + range.first * panel;
+      p.columns = range.count * panels_.columns;
+      return floats_->multiply(p, static_cast<char*>(scratch) + product_bytes_);
     }
-    g.c.dtype = net_.type;
+    p.columns = range.units;
+    p.b_pitch = h;
+    p.c_pitch = layout.pitch;
+    const auto* const w = static_cast<const float*>(matrix);
+    if (backward) {
+      p.b = w + range.unit;
+      return floats_->multiply_columns(p);
+    }
+    for (std::int64_t gate = 0; gate < net_.gates(); ++gate, p.c += layout.gate) {
+      p.b = w + (gate * h + range.unit) * h;
+      floats_->multiply_rows(p);
+    }
+  }
+
+  /// dhx of samples that begin: gradients of gates x weights.
+  Gemm begins_gemm(std::int64_t samples) const {
+    Gemm g;
+    g.m = samples;
+    g.n = net_.hidden;
+    g.k = panels_.depth;
+    g.a.dtype = g.b.dtype = g.c.dtype = net_.type;
+    g.a.lanes = axis(samples, net_.all_gates());
+    g.a.depth = axis(g.k, 1);
+    g.b.lanes = axis(g.n, 1);
+    g.b.depth = axis(g.k, net_.hidden);
     g.c.rows = axis(samples, net_.hidden);
+    g.c.columns = axis(g.n, 1);
     g.beta = net_.mode == Mode::kGru ? 1 : 0;
     return g;
   }
 
-  /// Enlarges the scratch memory to what step t needs.
-  void reserve(Pass pass, std::int64_t t, std::int64_t panels) {
-    const std::int64_t samples = schedule_.active[static_cast<std::size_t>(t)];
-    const auto add = [&](const Gemm& g, std::int64_t rows) {
-      if (rows > 0) scratch_bytes_ = std::max(scratch_bytes_, product_bytes_ + gemm_->scratch(g, rows, g.n));
-    };
-    if (pass != Pass::kBackwardData) return pairs_ ? void() : add(gemm(samples, panels, nullptr), samples);
-    for (std::int64_t d = 0; d < net_.directions(); ++d) {
-      const std::int64_t begun = schedule_.begun(d, t);
-      if (!pairs_) add(backward_gemm(samples, panels, nullptr, nullptr, false), begun);
-      add(backward_gemm(samples, panels, nullptr, nullptr, true), samples - begun);
-    }
-  }
-
-  /// The weights in fp32, or pairs of them as they are.
-  void transform(Stream& stream, std::initializer_list<std::int64_t> lens, const void* from,
-                 std::initializer_list<std::int64_t> from_strides, float* to,
-                 std::initializer_list<std::int64_t> to_strides) const {
-    const std::span<const std::int64_t> sizes(lens.begin(), lens.size());
-    const DataType in = pairs_ ? DataType::kInt32 : net_.type, out = pairs_ ? in : DataType::kFloat;
-    tensor_ops::transform(stream, 1, {make_tensor(in, sizes, {from_strides.begin(), from_strides.size()}), from}, 0,
-                          {make_tensor(out, sizes, {to_strides.begin(), to_strides.size()}), to});
-  }
-
-  /// weights: [gate][unit][depth], depths that become pairs are neighbours.
-  void pack_forward(Stream& stream, const void* weights, float* packed) const {
-    const std::int64_t h = net_.hidden, u = panels_.units, columns = panels_.columns, whole = h / u, rest = h % u;
-    const std::int64_t depth = pairs_ ? h / 2 : h;
-    const auto pack = [&](std::int64_t first, std::int64_t count, std::int64_t units) {
-      transform(stream, {count, depth, net_.gates(), units}, at(weights, first * u * h),
-                {u * depth, 1, h * depth, depth}, packed + first * depth * columns, {depth * columns, columns, u, 1});
-    };
-    if (rest > 0) std::fill_n(packed + whole * depth * columns, depth * columns, 0.0f);
-    if (net_.type == DataType::kFloat) return pack_floats(stream, static_cast<const float*>(weights), packed);
-    if (whole > 0) pack(0, whole, u);
-    if (rest > 0) pack(whole, 1, rest);
-  }
-
-  /// The same for fp32. A task reads a cache line of each row of its panel after another; the lines of the panel that
-  /// it writes them to stay in the first-level cache.
-  void pack_floats(Stream& stream, const float* weights, float* packed) const {
-    constexpr std::int64_t kLine = 16;
-    const std::int64_t h = net_.hidden, u = panels_.units, columns = panels_.columns;
-    stream.parallel_for(static_cast<std::size_t>(panels_.count), 0, [&](std::size_t task, void*) {
-      const std::int64_t unit = static_cast<std::int64_t>(task) * u, units = std::min(u, h - unit);
-      float* const panel = packed + unit * h * net_.gates();
-      for (std::int64_t first = 0; first < h; first += kLine)
-        for (std::int64_t row = 0; row < net_.gates() * units; ++row) {
-          const std::int64_t gate = row / units, column = row % units;
-          const float* const from = weights + (gate * h + unit + column) * h + first;
-          float* const to = panel + first * columns + gate * u + column;
-          for (std::int64_t d = 0; d < std::min(kLine, h - first); ++d) to[d * columns] = from[d];
+  /// Enlarges the scratch memory to what they need.
+  void reserve_for_begins() {
+    for (const std::int64_t task : {std::int64_t{0}, tasks_ - 1})
+      for (std::int64_t t = 0; t < schedule_.steps; ++t)
+        for (std::int64_t d = 0; d < net_.directions(); ++d) {
+          const std::int64_t samples = schedule_.active[static_cast<std::size_t>(t)];
+          const std::int64_t rows = samples - schedule_.begun(d, t);
+          if (rows > 0)
+            scratch_bytes_ = std::max(scratch_bytes_,
+                                      product_bytes_ + gemm_->scratch(begins_gemm(samples), rows, range(task).units));
         }
+  }
+
+  void pack(Stream& stream, const void* weights, bool backward, float* packed) const {
+    if (weights_ == Weights::kInPlace) return;
+    if (weights_ == Weights::kPairs && !backward) return pack_pairs(stream, weights, packed);
+    const std::int64_t h = net_.hidden, u = panels_.units, depth = panels_.depth, gates = backward ? 1 : net_.gates();
+    stream.parallel_for(static_cast<std::size_t>(panels_.count * gates), 0, [&](std::size_t task, void*) {
+      const auto i = static_cast<std::int64_t>(task), unit = i / gates * u, units = std::min(u, h - unit);
+      if (weights_ == Weights::kPairs)
+        return products_->pack(at(weights, unit), h, depth, units, u, packed + i * depth * u / 2);
+      float* const panel = packed + i * depth * u;
+      backward ? floats_->pack_columns(net_.type, at(weights, unit), h, depth, units, panel)
+               : floats_->pack_rows(net_.type, at(weights, (i % gates * h + unit) * h), h, depth, units, panel);
     });
   }
 
-  /// weights: [depth][unit].
-  void pack_backward(Stream& stream, const void* weights, float* packed) const {
-    const std::int64_t h = net_.hidden, u = panels_.units, depth = panels_.depth, whole = h / u, rest = h % u;
-    if (pairs_)
-      return stream.parallel_for(static_cast<std::size_t>(panels_.count), 0, [&](std::size_t task, void*) {
-        const auto p = static_cast<std::int64_t>(task);
-        products_->pack(at(weights, p * u), h, depth, std::min(u, h - p * u), u, packed + p * depth * u / 2);
-      });
-    const auto pack = [&](std::int64_t first, std::int64_t count, std::int64_t units) {
-      transform(stream, {count, depth, units}, at(weights, first * u), {u, h, 1}, packed + first * depth * u,
-                {depth * u, u, 1});
+  /// weights: [gate][unit][depth], neighbouring depths become pairs.
+  void pack_pairs(Stream& stream, const void* weights, float* packed) const {
+    const std::int64_t u = panels_.units, columns = panels_.columns, depth = net_.hidden / 2;
+    const std::int64_t whole = net_.hidden / u, rest = net_.hidden % u;
+    const auto some = [&](std::int64_t first, std::int64_t count, std::int64_t units) {
+      const std::int64_t lens[] = {count, depth, net_.gates(), units};
+      const std::int64_t from[] = {u * depth, 1, net_.hidden * depth, depth}, to[] = {depth * columns, columns, u, 1};
+      tensor_ops::transform(stream, 1,
+                            {make_tensor(DataType::kInt32, lens, from), at(weights, first * u * net_.hidden)}, 0,
+                            {make_tensor(DataType::kInt32, lens, to), packed + first * depth * columns});
     };
-    if (rest > 0) std::fill_n(packed + whole * depth * u, depth * u, 0.0f);
-    if (whole > 0) pack(0, whole, u);
-    if (rest > 0) pack(whole, 1, rest);
+    if (rest > 0) std::fill_n(packed + whole * depth * columns, depth * columns, 0.0f);
+    if (whole > 0) some(0, whole, u);
+    if (rest > 0) some(whole, 1, rest);
   }
 
   /// Both copies of the state: steps read one and write the other. Samples that begin later read either.
@@ -259,26 +259,6 @@ class CpuSteps final : public Steps {
     return step;
   }
 
-  /// Rows [first, end) of a product. Those of pairs have their operands in place.
-  void multiply(Gemm g, const void* a, std::int64_t first, std::int64_t end, std::int64_t columns, void* c,
-                void* scratch) const {
-    if (pairs_ && g.b.dtype == DataType::kFloat) {
-      const std::int64_t pitch = g.a.lanes.level[kernels::kLevels - 1].stride;
-      return products_->multiply({.a = a,
-                                  .panels = g.b.data,
-                                  .c = static_cast<float*>(c),
-                                  .rows = end,
-                                  .depth = g.k,
-                                  .a_pitch = pitch,
-                                  .c_pitch = g.n,
-                                  .count = g.n / panels_.columns,
-                                  .columns = panels_.columns});
-    }
-    g.a.data = a;
-    g.c.data = c;
-    gemm_->run(g, first, end, 0, columns, static_cast<char*>(scratch) + product_bytes_);
-  }
-
   void forward_task(const LayerForward& f, std::int64_t d, std::int64_t s, std::int64_t task, void* scratch) const {
     const Range panels = range(task);
     const std::int64_t h = net_.hidden, t = schedule_.step(d, s), row = schedule_.row[static_cast<std::size_t>(t)];
@@ -289,21 +269,21 @@ class CpuSteps final : public Steps {
     kernels::RnnForward step;
     static_cast<kernels::RnnStep&>(step) = step_of(d, t);
     auto* const products = static_cast<float*>(scratch);
-    const std::int64_t pitch = panels.count * panels_.columns;
+    const Products layout = products_of(panels, step.samples);
     if (!f.hx && s == 0) {
-      std::fill_n(products, step.samples * pitch, 0.0f);
+      std::fill_n(products, step.samples * panels.count * panels_.columns, 0.0f);
     } else {
-      multiply(gemm(step.samples, panels.count, panel(mine, panels.first)), before, 0, step.samples, pitch, products,
-               scratch);
+      multiply(before, h, step.samples, panels, mine, at(f.w, net_.matrix(f.layer, d, net_.gates()).offset), false,
+               products, scratch);
     }
     step.bias_of_first = bias_of_first_;
-    for (std::int64_t p = 0; p < panels.count; ++p) {
-      const std::int64_t unit = (panels.first + p) * panels_.units, place = row * width + d * h + unit;
+    for (std::int64_t first = 0; first < panels.units; first += layout.units) {
+      const std::int64_t unit = panels.unit + first, place = row * width + d * h + unit;
       const auto state = [&](auto* data) { return at(data, d * space_.state + unit); };
-      step.units = std::min(panels_.units, h - unit);
+      step.units = std::min(layout.units, panels.units - first);
       step.x = {at(f.products, f.same_for_all_gates ? row * h + unit : row * all + d * own + unit),
                 f.same_for_all_gates ? h : all, f.same_for_all_gates ? 0 : h};
-      step.recurrent = {products + p * panels_.columns, pitch, panels_.units};
+      step.recurrent = {products + first / layout.units * layout.block, layout.pitch, layout.gate};
       if (net_.has_bias) {
         step.input_bias = {at(f.w, net_.bias(f.layer, d, 0).offset + unit), 0, h};
         step.recurrent_bias = {at(f.w, net_.bias(f.layer, d, net_.gates()).offset + unit), 0, h};
@@ -327,54 +307,64 @@ class CpuSteps final : public Steps {
   void backward_task(const LayerBackward& b, std::int64_t d, std::int64_t s, std::int64_t task, void* scratch) const {
     const Range panels = range(task);
     const std::int64_t h = net_.hidden, all = net_.all_gates(), own = net_.gates() * h, width = net_.width();
-    const std::int64_t unit = panels.first * panels_.units, units = std::min(panels.count * panels_.units, h - unit);
     float* const mine = static_cast<float*>(b.workspace) + d * space_.elements();
     auto* const product = static_cast<float*>(scratch);
-    const std::int64_t pitch = panels.count * panels_.columns;
-    const auto state = [&](auto* data) { return at(data, d * space_.state + unit); };
+    Products layout{panels.units, 0, 0, 0};
     if (s + 1 < schedule_.steps) {
       const std::int64_t t = schedule_.step(d, s + 1), row = schedule_.row[static_cast<std::size_t>(t)];
       const std::int64_t samples = schedule_.active[static_cast<std::size_t>(t)], begun = schedule_.begun(d, t);
-      const void* const weights = at(b.w, net_.matrix(b.layer, d, net_.gates()).offset + unit);
-      const auto add = [&](bool begins, void* to, std::int64_t first, std::int64_t end, std::int64_t columns) {
-        multiply(backward_gemm(samples, panels.count, panel(mine, panels.first), weights, begins),
-                 at(b.recurrent_gradient, row * all + d * own), first, end, columns, to, scratch);
-      };
-      if (begun > 0) add(false, product, 0, begun, pitch);
-      if (b.dhx && begun < samples) add(true, state(b.dhx), begun, samples, units);
+      const void* const weights = at(b.w, net_.matrix(b.layer, d, net_.gates()).offset);
+      const void* const gradients = at(b.recurrent_gradient, row * all + d * own);
+      if (begun > 0) {
+        layout = products_of(panels, begun);
+        multiply(gradients, all, begun, panels, mine, weights, true, product, scratch);
+      }
+      if (b.dhx && begun < samples) {
+        Gemm g = begins_gemm(samples);
+        g.a.data = gradients;
+        g.b.data = weights;
+        g.c.data = at(b.dhx, d * space_.state);
+        gemm_->run(g, begun, samples, panels.unit, panels.unit + panels.units,
+                   static_cast<char*>(scratch) + product_bytes_);
+      }
     }
     if (s < 0) return;
     const std::int64_t t = schedule_.step(d, s), row = schedule_.row[static_cast<std::size_t>(t)];
-    const std::int64_t place = row * width + d * h + unit, gate = row * all + d * own + unit;
     kernels::RnnBackward step;
     static_cast<kernels::RnnStep&>(step) = step_of(d, t);
-    step.units = units;
-    step.dy = {at(b.dy, place), width};
-    step.product = {product, pitch};
-    step.direct = {mine + space_.packed + space_.state + unit, h};
-    step.dc = {mine + space_.packed + unit, h};
-    step.dhy = {state(b.dhy), h};
-    step.dcy = {state(b.dcy), h};
-    step.dhx = {state(b.dhx), h};
-    step.dcx = {state(b.dcx), h};
-    step.gates = {at(b.gates, gate), all, h};
-    step.previous_h = {at(b.previous_h, place), width};
-    step.recurrent_n = {at(b.recurrent_n, place), width};
-    step.previous_c = {b.previous_c ? const_cast<float*>(b.previous_c) + place : nullptr, width};
-    step.input_gradient = {at(b.input_gradient, gate), all, h};
-    step.recurrent_gradient = {at(b.recurrent_gradient, gate), all, h};
-    cells_->backward(step);
+    for (std::int64_t first = 0; first < panels.units; first += layout.units) {
+      const std::int64_t unit = panels.unit + first;
+      const std::int64_t place = row * width + d * h + unit, gate = row * all + d * own + unit;
+      const auto state = [&](auto* data) { return at(data, d * space_.state + unit); };
+      step.units = std::min(layout.units, panels.units - first);
+      step.dy = {at(b.dy, place), width};
+      step.product = {product + first / layout.units * layout.block, layout.pitch};
+      step.direct = {mine + space_.packed + space_.state + unit, h};
+      step.dc = {mine + space_.packed + unit, h};
+      step.dhy = {state(b.dhy), h};
+      step.dcy = {state(b.dcy), h};
+      step.dhx = {state(b.dhx), h};
+      step.dcx = {state(b.dcx), h};
+      step.gates = {at(b.gates, gate), all, h};
+      step.previous_h = {at(b.previous_h, place), width};
+      step.recurrent_n = {at(b.recurrent_n, place), width};
+      step.previous_c = {b.previous_c ? const_cast<float*>(b.previous_c) + place : nullptr, width};
+      step.input_gradient = {at(b.input_gradient, gate), all, h};
+      step.recurrent_gradient = {at(b.recurrent_gradient, gate), all, h};
+      cells_->backward(step);
+    }
   }
 
   const Network net_;
   const Schedule& schedule_;
   const bool bias_of_first_;
-  const Panels panels_;
   const Workspace space_;
   const GemmKernels* gemm_;
   const RnnKernels* cells_;
   const RnnProductKernels* products_;
-  const bool pairs_;                              // whether the weights are packed as pairs
+  const RnnFloatKernels* floats_;
+  const Weights weights_;
+  const Panels panels_;
   std::int64_t panels_per_task_ = 1, tasks_ = 1;  // of a direction
   std::size_t product_bytes_ = 0, scratch_bytes_ = 0;
 };
