@@ -11,7 +11,7 @@ namespace {
 using Floats = Vec<float>;
 
 [[gnu::always_inline]] inline Floats logistic(Floats x) {
-  const Floats u = exp_of<float>(-absolute<float>(x));
+  const Floats u = exp_of_term<float>(-absolute<float>(x));
   return (x >= Floats{} ? broadcast(1.0f) : u) / (broadcast(1.0f) + u);
 }
 [[gnu::always_inline]] inline Floats tanh_of(Floats x) {
@@ -43,94 +43,115 @@ void store_part(void* data, i64 at, i64 n, Floats v) {
   store_part<float>(data, at, n, v);
 }
 
-/// Units [first, first + n) of one sample, n <= a vector.
+/// Units [first, first + n) of one sample: a vector of tensors of type S, or, void, n <= a vector of any type.
+template <class S>
 struct Units {
   DataType type;
   i64 first, n, sample = 0;
 
   template <class Data>
   Floats read(const RnnRows<Data>& rows, i64 gate = 0) const {
-    const DataType t = std::is_same_v<Data, float> ? DataType::kFloat : type;
+    using E = std::conditional_t<std::is_same_v<Data, float> && !std::is_void_v<S>, float, S>;
     const i64 at = sample * rows.pitch + gate * rows.gate + first;
-    if (t == DataType::kFloat && n == kLanes<float>) return load(static_cast<const float*>(rows.data) + at);
-    if (t == DataType::kBFloat16 && n == kLanes<float>) return Elements<Bfloat16, float>::load(rows.data, at);
-    return load_any(t, rows.data, at, n);
+    if constexpr (std::is_void_v<E>)
+      return load_any(std::is_same_v<Data, float> ? DataType::kFloat : type, rows.data, at, n);
+    else
+      return Elements<E, float>::load(rows.data, at);
   }
   template <class Data>
   Floats read_or_zero(const RnnRows<Data>& rows, i64 gate = 0) const {
     return rows.data ? read(rows, gate) : Floats{};
   }
-  /// Rows are often pages apart, where processors do not prefetch.
-  template <class Data>
-  void prefetch(const RnnRows<Data>& rows, int gates = 1) const {
+  /// Rows are often pages apart, where processors do not prefetch. Inlined early: GCC drops calls without an effect.
+  template <int kGates, class Data>
+  [[gnu::always_inline]] void prefetch(const RnnRows<Data>& rows) const {
     if (!rows.data) return;
     constexpr i64 kSamples = 4;
     const i64 size = std::is_same_v<Data, float> ? 4 : static_cast<i64>(size_of(type));
     const char* const at = reinterpret_cast<const char*>(rows.data) + ((sample + kSamples) * rows.pitch + first) * size;
-    for (int g = 0; g < gates; ++g) __builtin_prefetch(at + g * rows.gate * size);
+#pragma GCC unroll 4
+    for (int g = 0; g < kGates; ++g) __builtin_prefetch(at + g * rows.gate * size);
   }
   template <class Data>
   void write(const RnnRows<Data>& rows, Floats v, i64 gate = 0) const {
+    using E = std::conditional_t<std::is_same_v<Data, float> && !std::is_void_v<S>, float, S>;
     if (!rows.data) return;
-    const DataType t = std::is_same_v<Data, float> ? DataType::kFloat : type;
     const i64 at = sample * rows.pitch + gate * rows.gate + first;
-    if (t == DataType::kFloat && n == kLanes<float>) return store(static_cast<float*>(rows.data) + at, v);
-    if (t == DataType::kBFloat16 && n == kLanes<float>) return Elements<Bfloat16, float>::store(rows.data, at, v);
-    store_any(t, rows.data, at, n, v);
+    if constexpr (std::is_void_v<E>)
+      store_any(std::is_same_v<Data, float> ? DataType::kFloat : type, rows.data, at, n, v);
+    else
+      Elements<E, float>::store(rows.data, at, v);
   }
 };
 
 constexpr int gates_of(RnnCell cell) { return cell == RnnCell::kLstm ? 4 : cell == RnnCell::kGru ? 3 : 1; }
 
-/// A vector of units of one layer: biases, and the step of one sample.
+/// A vector of units of one layer: biases, and the step of one sample, in two parts.
 template <RnnCell kCell>
 struct Forward {
   static constexpr int kGates = gates_of(kCell);
   const RnnForward& f;
   Floats input_bias[kGates], recurrent_bias[kGates];
 
-  Forward(const RnnForward& step, const Units& u) : f(step) {
+  template <class S>
+  Forward(const RnnForward& step, const Units<S>& u) : f(step) {
+#pragma GCC unroll 4
     for (int g = 0; g < kGates; ++g) {
       input_bias[g] = u.read_or_zero(f.input_bias, g);
       recurrent_bias[g] = u.read_or_zero(f.recurrent_bias, g);
     }
   }
 
-  void step(const Units& u) const {
-    u.prefetch(f.x, kGates);
-    u.prefetch(f.y);
-    u.prefetch(f.previous_h);
-    if constexpr (kCell == RnnCell::kLstm) u.prefetch(f.previous_c);
-    const bool begins = u.sample >= f.begun;
-    const Floats before = u.read(f.h_before);
-    Floats in[kGates], state[kGates], gates[kGates], h;
+  /// Gates that need no other replace the products: a loop over samples of its own, whose steps overlap.
+  template <class S>
+  void begin(const Units<S>& u) const {
+    u.template prefetch<kGates>(f.x);
+    Floats sum[kGates];
+#pragma GCC unroll 4
     for (int g = 0; g < kGates; ++g) {
-      in[g] = u.read(f.x, g) + input_bias[g];
-      state[g] = u.read(f.recurrent, g);
-      if (!begins || f.bias_of_first) state[g] = state[g] + recurrent_bias[g];
+      const Floats state = u.read(f.recurrent, g);
+      const bool has_bias = u.sample < f.begun || f.bias_of_first;
+      const Floats biased = has_bias ? state + recurrent_bias[g] : state;
+      sum[g] = kCell == RnnCell::kGru && g == 2 ? biased : u.read(f.x, g) + input_bias[g] + biased;
     }
     if constexpr (kCell == RnnCell::kLstm) {
-      for (int g = 0; g < 4; ++g) gates[g] = g == 3 ? tanh_of(in[g] + state[g]) : logistic(in[g] + state[g]);
-      const Floats c_before = begins ? u.read_or_zero(f.cx) : u.read(f.c);
+#pragma GCC unroll 4
+      for (int g = 0; g < 3; ++g) sum[g] = logistic(sum[g]);
+      sum[3] = tanh_of(sum[3]);
+    } else if constexpr (kCell == RnnCell::kGru) {
+#pragma GCC unroll 4
+      for (int g = 0; g < 2; ++g) sum[g] = logistic(sum[g]);
+    } else {
+      sum[0] = f.cell == RnnCell::kTanh ? tanh_of(sum[0]) : sum[0] <= Floats{} ? Floats{} : sum[0];
+    }
+#pragma GCC unroll 4
+    for (int g = 0; g < kGates; ++g) u.write(f.recurrent, sum[g], g);
+  }
+
+  template <class S>
+  void finish(const Units<S>& u) const {
+    u.template prefetch<1>(f.y);
+    u.template prefetch<1>(f.previous_h);
+    if constexpr (kCell == RnnCell::kLstm) u.template prefetch<1>(f.previous_c);
+    const Floats before = u.read(f.h_before);
+    Floats gates[kGates], h;
+#pragma GCC unroll 4
+    for (int g = 0; g < kGates; ++g) gates[g] = u.read(f.recurrent, g);
+    if constexpr (kCell == RnnCell::kLstm) {
+      const Floats c_before = u.sample >= f.begun ? u.read_or_zero(f.cx) : u.read(f.c);
       const Floats c = gates[1] * c_before + gates[0] * gates[3];
       h = gates[2] * tanh_of(c);
       u.write(f.c, c);
       u.write(f.previous_c, c_before);
       if (u.sample >= f.continued) u.write(f.cy, c);
     } else if constexpr (kCell == RnnCell::kGru) {
-      gates[0] = logistic(in[0] + state[0]);
-      gates[1] = logistic(in[1] + state[1]);
-      gates[2] = tanh_of(in[2] + gates[1] * state[2]);
+      u.write(f.recurrent_n, gates[2]);
+      gates[2] = tanh_of(u.read(f.x, 2) + input_bias[2] + gates[1] * gates[2]);
       h = gates[2] + gates[0] * (before - gates[2]);
-      u.write(f.recurrent_n, state[2]);
     } else {
-      const Floats sum = in[0] + state[0];
-      if (f.cell == RnnCell::kTanh)
-        h = tanh_of(sum);
-      else
-        h = sum <= Floats{} ? Floats{} : sum;
-      gates[0] = h;
+      h = gates[0];
     }
+#pragma GCC unroll 4
     for (int g = 0; g < kGates; ++g) u.write(f.gates, gates[g], g);
     u.write(f.previous_h, before);
     u.write(f.h_after, h);
@@ -143,14 +164,19 @@ template <RnnCell kCell>
 struct Backward {
   const RnnBackward& b;
 
-  Backward(const RnnBackward& step, const Units&) : b(step) {}
+  template <class S>
+  Backward(const RnnBackward& step, const Units<S>&) : b(step) {}
 
-  void step(const Units& u) const {
+  template <class S>
+  void begin(const Units<S>&) const {}
+
+  template <class S>
+  void finish(const Units<S>& u) const {
     const Floats one = broadcast(1.0f);
-    u.prefetch(b.gates, gates_of(kCell));
-    u.prefetch(b.dy);
-    u.prefetch(b.input_gradient, gates_of(kCell));
-    if constexpr (kCell == RnnCell::kLstm) u.prefetch(b.previous_c);
+    u.template prefetch<gates_of(kCell)>(b.gates);
+    u.template prefetch<1>(b.dy);
+    u.template prefetch<gates_of(kCell)>(b.input_gradient);
+    if constexpr (kCell == RnnCell::kLstm) u.template prefetch<1>(b.previous_c);
     const bool continues = u.sample < b.continued, begins = u.sample >= b.begun;
     Floats dh = u.read(b.dy) + (continues ? u.read(b.product) : u.read_or_zero(b.dhy));
     if constexpr (kCell == RnnCell::kLstm) {
@@ -169,6 +195,7 @@ struct Backward {
       const Floats dz = dh * (u.read(b.previous_h) - n) * z * (one - z), dn = dh * (one - z) * (one - n * n);
       const Floats dr = dn * u.read(b.recurrent_n) * r * (one - r);
       const Floats gradients[3] = {dz, dr, dn};
+#pragma GCC unroll 4
       for (int g = 0; g < 3; ++g) {
         u.write(b.input_gradient, gradients[g], g);
         u.write(b.recurrent_gradient, g == 2 ? dn * r : gradients[g], g);
@@ -183,12 +210,24 @@ struct Backward {
   }
 };
 
+template <class Cell, class S, class Step>
+[[gnu::noinline]] void each_sample(const Step& step, i64 first, i64 n) {
+  Units<S> u{step.type, first, n};
+  const Cell cell(step, u);
+  for (; u.sample < step.samples; ++u.sample) cell.begin(u);
+  for (u.sample = 0; u.sample < step.samples; ++u.sample) cell.finish(u);
+}
+
 template <class Cell, class Step>
 void each_unit(const Step& step) {
   for (i64 i = 0; i < step.units; i += kLanes<float>) {
-    Units u{step.type, i, min_of<i64>(kLanes<float>, step.units - i)};
-    const Cell cell(step, u);
-    for (; u.sample < step.samples; ++u.sample) cell.step(u);
+    const i64 n = min_of<i64>(kLanes<float>, step.units - i);
+    if (n == kLanes<float> && step.type == DataType::kFloat)
+      each_sample<Cell, float>(step, i, n);
+    else if (n == kLanes<float> && step.type == DataType::kBFloat16)
+      each_sample<Cell, Bfloat16>(step, i, n);
+    else
+      each_sample<Cell, void>(step, i, n);
   }
 }
 
