@@ -24,11 +24,11 @@ static inline bool is_gemv_dot(const Gemm& g) {
          has_dense_depths(g.a) && has_dense_depths(g.b);
 }
 
-/// kFew lanes of one operand times kMany lanes of the other, each lane of vectors summed for itself. Strides in
-/// elements from lane to lane.
-template <int kFew, int kMany, class T, class S>
-[[gnu::always_inline]] inline void dot_sums(const S* few, i64 few_step, const S* many, i64 many_step, i64 depth,
-                                            Vec<T> (&all)[kFew * kMany]) {
+/// kFew lanes of one operand times kMany lanes of the other; calls use(i, j, sum). Strides in elements from lane to
+/// lane.
+template <int kFew, int kMany, class T, class S, class Use>
+[[gnu::always_inline]] inline void dot_tile(const S* few, i64 few_step, const S* many, i64 many_step, i64 depth,
+                                            const Use& use) {
   constexpr i64 kN = kLanes<T>, kBlock = kGemmDepthBlock * kN;
   Vec<T> sum[kFew][kMany] = {}, blocks[kFew][kMany] = {};
   const auto add = [&](const auto& read, i64 d) __attribute__((always_inline)) {
@@ -57,20 +57,13 @@ template <int kFew, int kMany, class T, class S>
   if (rest > 0)
     add(
         [rest](const S* p) __attribute__((always_inline)) { return fetch_vector<T>(p, rest); }, d);
+  Vec<T> all[kFew * kMany];
 #pragma GCC unroll 16
   for (int t = 0; t < kFew * kMany; ++t) all[t] = blocks[t / kMany][t % kMany] + sum[t / kMany][t % kMany];
-}
-
-/// The same, summed; calls use(i, j, sum).
-template <int kFew, int kMany, class T, class S, class Use>
-[[gnu::always_inline]] inline void dot_tile(const S* few, i64 few_step, const S* many, i64 many_step, i64 depth,
-                                            const Use& use) {
-  Vec<T> all[kFew * kMany];
-  dot_sums<kFew, kMany, T>(few, few_step, many, many_step, depth, all);
 #pragma GCC unroll 1
   for (int t = 0; t < kFew * kMany; ++t) {
     T total = 0;
-    for (int l = 0; l < kLanes<T>; ++l) total += all[t][l];
+    for (int l = 0; l < kN; ++l) total += all[t][l];
     use(t / kMany, t % kMany, total);
   }
 }

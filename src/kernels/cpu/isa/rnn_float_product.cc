@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "kernels/cpu/isa/gemv_axpy.h"
-#include "kernels/cpu/isa/gemv_dot.h"
 #include "kernels/cpu/isa/panel_product.h"
 #include "kernels/cpu/isa/transpose.h"
 #include "kernels/cpu/rnn.h"
@@ -28,14 +27,14 @@ struct Tiles {
 };
 
 /// Tiles of the same height by a panel, each followed by the next in a and c. Every step prefetches a part of a line of
-/// `ahead`.
+/// `next`.
 template <int kRows>
-void multiply_tiles(const float* a, const float* b, i64 steps, i64 tiles, bool adds, float* c, const char*& ahead,
-                    i64 ahead_step) {
-  for (; tiles > 0; --tiles, a += kRows * steps, c += kRows * kPanelLanes, ahead += ahead_step * steps) {
+void multiply_tiles(const float* a, const float* b, i64 steps, i64 tiles, bool adds, float* c, const char*& next,
+                    i64 next_step) {
+  for (; tiles > 0; --tiles, a += kRows * steps, c += kRows * kPanelLanes, next += next_step * steps) {
     Floats sum[kRows][2];
     multiply_panels<kRows>(
-        a, b, steps, sum, [&](i64 k) __attribute__((always_inline)) { __builtin_prefetch(ahead + k * ahead_step); });
+        a, b, steps, sum, [&](i64 k) __attribute__((always_inline)) { __builtin_prefetch(next + k * next_step); });
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 2
@@ -75,19 +74,18 @@ void multiply(const RnnFloatProduct& p, void* scratch) {
   const i64 most = block_depth(p.depth), panel = p.depth * kPanelLanes, panels = p.columns / kPanelLanes;
   auto* const packed = static_cast<float*>(scratch);
   for (i64 k = 0; k < p.depth; k += most) {
-    const i64 steps = min_of(most, p.depth - k), ahead_step = ceil_div(kPanelLanes * kBytes, tiles.count);
+    const i64 steps = min_of(most, p.depth - k), next_step = ceil_div(kPanelLanes * kBytes, tiles.count);
     with_storage<float>(p.type, [&](auto* s) {
       pack_tiles(static_cast<decltype(s)>(const_cast<void*>(p.a)) + k, p.a_pitch, tiles, steps, packed);
     });
     for (i64 n = 0; n < panels; ++n) {
       const float *const b = p.b + n * panel + k * kPanelLanes, *a = packed;
       float* c = p.c + n * p.rows * kPanelLanes;
-      const char* ahead = reinterpret_cast<const char*>(n + 1 < panels ? b + panel : p.b + (k + steps) * kPanelLanes);
+      const char* next = reinterpret_cast<const char*>(n + 1 < panels ? b + panel : p.b + (k + steps) * kPanelLanes);
       for (const bool higher : {true, false}) {
         const i64 rows = tiles.rows + higher, count = higher ? tiles.higher : tiles.count - tiles.higher;
         if (count == 0) continue;
-        tiles_kernel(rows, std::make_integer_sequence<int, kTileRows>{})(a, b, steps, count, k > 0, c, ahead,
-                                                                         ahead_step);
+        tiles_kernel(rows, std::make_integer_sequence<int, kTileRows>{})(a, b, steps, count, k > 0, c, next, next_step);
         a += count * rows * steps;
         c += count * rows * kPanelLanes;
       }
@@ -117,29 +115,54 @@ void pack_columns(DataType type, const void* matrix, i64 pitch, i64 depth, i64 c
   });
 }
 
-/// Four rows of weights at once, as many streams as hardware prefetchers follow well.
+/// Some lines of weights at once, as many streams as hardware prefetchers follow well.
 template <int kRows>
 void dot(const RnnFloatProduct& p) {
-  constexpr int kMany = 4;
+  constexpr int kLines = kRows <= 2 ? 4 : 2;
   const auto* const a = static_cast<const float*>(p.a);
   for (i64 n = 0; n < p.columns; n += kN) {
-    const i64 some = min_of<i64>(kN, p.columns - n);
-    Floats sums[kRows][kN] = {};
-    const auto add = [&](auto many, i64 column) {
-      Floats all[kRows * many.value];
-      dot_sums<kRows, many.value, float>(a, p.a_pitch, p.b + (n + column) * p.b_pitch, p.b_pitch, p.depth, all);
-      for (int t = 0; t < kRows * many.value; ++t) sums[t / many.value][column + t % many.value] = all[t];
-    };
-    i64 column = 0;
-    for (; column + kMany <= some; column += kMany) add(std::integral_constant<int, kMany>{}, column);
-    for (; column < some; ++column) add(std::integral_constant<int, 1>{}, column);
+    Floats sums[kRows][kN];
+#pragma GCC unroll 8
+    for (int column = 0; column < kN; column += kLines) {
+      const float* line[kLines];
+      Floats sum[kRows][kLines];
+#pragma GCC unroll 4
+      for (int t = 0; t < kLines; ++t) {
+        line[t] = p.b + min_of(n + column + t, p.columns - 1) * p.b_pitch;  // the last one again in unused lanes
+#pragma GCC unroll 4
+        for (int i = 0; i < kRows; ++i) sum[i][t] = Floats{};
+      }
+      const auto add = [&](i64 d, const auto& read) __attribute__((always_inline)) {
+        Floats state[kRows];
+#pragma GCC unroll 4
+        for (int i = 0; i < kRows; ++i) state[i] = read(a + i * p.a_pitch + d);
+#pragma GCC unroll 4
+        for (int t = 0; t < kLines; ++t) {
+          const Floats weights = read(line[t] + d);
+#pragma GCC unroll 4
+          for (int i = 0; i < kRows; ++i) sum[i][t] += state[i] * weights;
+        }
+      };
+      i64 d = 0;
+      for (; d + kN <= p.depth; d += kN)
+        add(
+            d, [](const float* v) __attribute__((always_inline)) { return load(v); });
+      const int rest = static_cast<int>(p.depth - d);
+      if (rest > 0)
+        add(
+            d, [rest](const float* v) __attribute__((always_inline)) { return fetch_vector<float>(v, rest); });
+#pragma GCC unroll 4
+      for (int t = 0; t < kLines; ++t)
+#pragma GCC unroll 4
+        for (int i = 0; i < kRows; ++i) sums[i][column + t] = sum[i][t];
+    }
     for (int i = 0; i < kRows; ++i) {
       transpose(sums[i]);
 #pragma GCC unroll 4
       for (int step = 1; step < kN; step *= 2)
 #pragma GCC unroll 16
         for (int l = 0; l < kN; l += 2 * step) sums[i][l] += sums[i][l + step];
-      put_vector<float>(p.c + i * p.c_pitch + n, sums[i][0], static_cast<int>(some));
+      put_vector<float>(p.c + i * p.c_pitch + n, sums[i][0], static_cast<int>(min_of<i64>(kN, p.columns - n)));
     }
   }
 }

@@ -72,7 +72,8 @@ class CpuSteps final : public Steps {
                      : Weights::kFloats),
         panels_(network, pass, floats_->lanes, weights_ == Weights::kPairs) {
     constexpr std::int64_t kTasksPerThread = 2;
-    const std::int64_t most = ceil_div(kTasksPerThread * stream.threads(), net_.directions());
+    const std::int64_t threads = stream.threads(), tasks = threads > 1 ? kTasksPerThread * threads : 1;
+    const std::int64_t most = ceil_div(tasks, net_.directions());
     panels_per_task_ = ceil_div(panels_.count, std::min(most, panels_.count));
     tasks_ = ceil_div(panels_.count, panels_per_task_);
     product_bytes_ = static_cast<std::size_t>(
