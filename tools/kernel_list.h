@@ -146,7 +146,7 @@ inline std::vector<KernelSpec> listed_programs(const DeviceInfo& device) {
 
 /// The programs of every tune point of the convolution solvers whose kernels are C++ templates: channels-last problems
 /// of 16 bits and of TF32 of one to three dimensions with few and with many channels, with steps of 1 and 2; of two, in
-/// 16 bits, also those that write planes; long filters of one dimension.
+/// 16 bits, also those that write planes; depthwise filters of one dimension.
 inline std::vector<KernelSpec> template_programs(const DeviceInfo& device) {
   using convolution::Direction;
   using convolution::Scalars;
@@ -193,15 +193,19 @@ inline std::vector<KernelSpec> template_programs(const DeviceInfo& device) {
     if (result) output.type = output.cast = *result;
     add_all(p);
   };
-  const auto add_long_filter = [&](DataType type, Direction direction) {
-    constexpr std::int64_t channels = 8, taps = 64;
+  const auto add_depthwise_1d = [&](DataType type, Direction direction, std::int64_t taps, bool last) {
+    constexpr std::int64_t channels = 8;
+    const auto tensor = [&](std::int64_t steps) {
+      const std::vector<std::int64_t> lens{1, channels, steps};
+      return last ? channels_last(type, lens) : make_tensor(type, lens, {});
+    };
     convolution::Problem p;
     p.direction = direction;
     p.geometry.spatial = 1;
     p.geometry.groups = channels;
-    p.x = channels_last(type, {1, channels, 2 * taps});
+    p.x = tensor(2 * taps);
     p.w = channels_last(type, {channels, 1, taps});
-    p.y = channels_last(type, {1, channels, taps + 1});
+    p.y = tensor(taps + 1);
     add_all(p);
   };
   for (const DataType type : {DataType::kHalf, DataType::kBFloat16, DataType::kFloat})
@@ -212,7 +216,8 @@ inline std::vector<KernelSpec> template_programs(const DeviceInfo& device) {
             for (const std::int64_t stride : {1, 2}) add(type, d, spatial, channels, filter, stride);
   for (const DataType type : {DataType::kHalf, DataType::kBFloat16})
     for (const Direction d : {Direction::kForward, Direction::kBackwardData, Direction::kBackwardWeights})
-      add_long_filter(type, d);
+      for (const std::int64_t taps : {4, 16, 31, 41, 57, 64, 114})
+        for (const bool last : {false, true}) add_depthwise_1d(type, d, taps, last);
   for (const Direction d : {Direction::kForward, Direction::kBackwardData})
     for (const std::int64_t channels : {64, 256})
       for (const std::int64_t stride : {1, 2})
