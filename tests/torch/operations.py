@@ -264,10 +264,14 @@ def group_norm(lib, x, groups=32):
                      ctypes.c_float(EPSILON), d, y, ds, mean, ds, rstd)
 
     def theirs(x=x):
-        if not x.is_contiguous(memory_format=torch._prims_common.suggest_memory_format(x)):  # PyTorch's kernels refuse it
-            x = x.contiguous()
-        return aten.native_group_norm(x, weight.to(x.dtype), bias.to(x.dtype), x.shape[0], x.shape[1],
-                                      math.prod(x.shape[2:]), groups, EPSILON)
+        def normalized(x):
+            return aten.native_group_norm(x, weight.to(x.dtype), bias.to(x.dtype), x.shape[0], x.shape[1],
+                                          math.prod(x.shape[2:]), groups, EPSILON)
+
+        try:
+            return normalized(x)
+        except RuntimeError:  # PyTorch's kernels for CUDA refuse some layouts
+            return normalized(x.contiguous())
 
     return Operation(ours, theirs, [y, mean, rstd], [x, y])
 
