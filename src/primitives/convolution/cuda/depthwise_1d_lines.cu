@@ -34,7 +34,7 @@ DEVICE void load_units(u32 to, const u16* line, int at, int size) {
 constexpr int kLineChunk = 512, kLineUnits = kLineChunk / 8 + 16, kLineStages = 3;
 
 /// Results along contiguous lines, forward and backward data: a warp has a piece of a line, of which it copies the
-/// source two chunks ahead.
+/// source two chunks in advance.
 template <class Element, int kDepth, bool kReversed, bool kBias, int kActivation>
 struct ConvDepthwiseLines {
   static constexpr int kThreads = 128;
