@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 
+#include "base/math.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/mha.h"
 #include "primitives/mha/mha.h"
@@ -61,8 +62,8 @@ struct Blocks {
   DataType weights() const {
     return p.q.type == DataType::kBFloat16 || is_fp8() ? DataType::kBFloat16 : DataType::kFloat;
   }
-  std::int64_t query_blocks() const { return (p.queries() + queries - 1) / queries; }
-  std::int64_t key_blocks() const { return (p.keys() + keys - 1) / keys; }
+  std::int64_t query_blocks() const { return ceil_div(p.queries(), queries); }
+  std::int64_t key_blocks() const { return ceil_div(p.keys(), keys); }
   std::int64_t score_pitch() const { return (keys + 15) / 16 * 16; }
 };
 

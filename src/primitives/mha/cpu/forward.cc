@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/math.h"
 #include "primitives/mha/cpu/blocks.h"
 
 namespace polymio::mha {
@@ -115,7 +116,7 @@ std::int64_t attended_queries(const Blocks& b, int threads) {
   constexpr std::int64_t kLeast = 128, kMostElements = 1 << 17, kTasksPerThread = 4;
   std::int64_t queries = kLeast;
   while (2 * queries * b.p.head_size() <= kMostElements) queries *= 2;
-  const auto tasks = [&] { return b.p.batch() * b.p.heads() * ((b.p.queries() + queries - 1) / queries); };
+  const auto tasks = [&] { return b.p.batch() * b.p.heads() * ceil_div(b.p.queries(), queries); };
   while (queries >= 2 * kLeast && tasks() < kTasksPerThread * threads) queries /= 2;
   return std::min(queries, b.p.queries());
 }
@@ -187,7 +188,7 @@ void run_forward(Stream& stream, const Call& call) {
   const Blocks& b = call.b;
   const bool attends = b.attends && call.dropout == nullptr;
   const std::int64_t queries = attends ? attended_queries(b, stream.threads()) : b.queries;
-  const std::int64_t blocks = (b.p.queries() + queries - 1) / queries, heads = b.p.batch() * b.p.heads();
+  const std::int64_t blocks = ceil_div(b.p.queries(), queries), heads = b.p.batch() * b.p.heads();
   const auto tasks = static_cast<std::size_t>(heads * blocks);
   SharedLargest s, o;
   stream.parallel_for(tasks, forward_scratch(b, stream.threads()), [&](std::size_t i, void* scratch) {
