@@ -92,9 +92,10 @@ double product_us(const DeviceInfo& d, const Problem& p, const TunePoint& point)
   const std::int64_t blocks = hopper_steps(plan.shape.reduced, depth);
   // The last step of a tap: a half multiplies half as much, but loads nearly as long.
   const bool halves = plan.shape.halves;
-  const double last = halves ? std::max(products / 2, loads * product::kHalfLoads) : std::max(products, loads),
+  const double whole = std::max(products, loads),
+               last = halves ? std::max(products / 2, loads * product::kHalfLoads) : whole,
                partial = plan.shape.reduced % (halves ? depth / 2 : depth) != 0 ? product::kPartialBox : 0;
-  const double of_tap = std::max(products, loads) * (real(blocks) - 1) + last + std::max(products, loads) * partial;
+  const double of_tap = whole * (real(blocks) - 1) + last + whole * partial;
   const double step = of_tap / real(blocks) * (half_box ? product::kHalfBox : 1) *
                       (plan.shape.taps_innermost ? 1
                        : strided                 ? product::kOrderStrided
