@@ -2,6 +2,8 @@
 // floats, stride and dilation 1. Either lines or channels are contiguous; bias and activation in the same pass. The
 // gradient of the filter writes partial sums, which add_partials adds in a fixed order.
 // SPDX-License-Identifier: MIT
+#include "primitives/convolution/cuda/depthwise_1d.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +12,6 @@
 #include "core/kernel_builder.h"
 #include "kernels/gpu/sm90/conv_shape.h"
 #include "primitives/activation/activation.h"
-#include "primitives/convolution/convolution.h"
 #include "primitives/convolution/cpu/epilogue.h"
 #include "primitives/convolution/cuda/hopper.h"
 #include "primitives/convolution/cuda/matrix_units.h"
@@ -43,7 +44,7 @@ struct Arguments {
 struct Plan {
   Shape shape{};
   bool lines = false;
-  int depth = 1;  // of the Toeplitz matrix, in 16s
+  int depth = 1;  // of the Toeplitz matrix: in 16s; in 8s where channels, forward and backward data
   std::int64_t threads = 128, blocks = 1, shared_bytes = 0;
 
   Plan(const DeviceInfo& d, const Problem& p, int point) {
@@ -125,16 +126,6 @@ struct Plan {
   }
 };
 
-/// Whether channels of x and y can be read together.
-bool has_vectors(const Problem& p) {
-  const auto is = [&](const TensorDesc& t) {
-    return t.strides[1] == 1 && t.strides[0] % kUnit == 0 &&
-           std::all_of(t.strides.begin() + 2, t.strides.begin() + t.rank,
-                       [](std::int64_t v) { return v % kUnit == 0; });
-  };
-  return p.c() % kUnit == 0 && is(p.x) && is(p.y);
-}
-
 class CudaDepthwise1d final : public GpuSolver<Problem> {
  public:
   CudaDepthwise1d(const SolverInfo& info, Direction d) : GpuSolver(info), direction_(d) {}
@@ -146,21 +137,17 @@ class CudaDepthwise1d final : public GpuSolver<Problem> {
     if (const Verdict v = check_epilogue(p); !v) return v;
     POLYMIO_REQUIRE(!p.epilogue.scale && !p.epilogue.residual, "fuses bias and activation only");
     POLYMIO_REQUIRE(p.epilogue.activation != kPower, "does not fuse this activation");
-    POLYMIO_REQUIRE(cuda::has_matrix_units(d), "needs matrix units of sm80 or later");
-    POLYMIO_REQUIRE(p.all_types(DataType::kHalf) || p.all_types(DataType::kBFloat16), "not all floats of 16 bits");
-    POLYMIO_REQUIRE(p.depthwise() && p.k() == p.c(), "not one input and one output channel per group");
-    const auto i = gpu::long_dimension(p);
-    POLYMIO_REQUIRE(i, "not along one dimension");
-    const auto at = static_cast<std::size_t>(*i);
-    POLYMIO_REQUIRE(p.geometry.stride[at] == 1 && p.geometry.dilation[at] == 1, "stride or dilation is not 1");
+    if (const Verdict v = cuda::check_depthwise_1d(d, p); !v) return v;
+    const int i = *gpu::long_dimension(p);
+    const auto at = static_cast<std::size_t>(i);
     POLYMIO_REQUIRE(p.w.is_channels_first() || p.w.is_channels_last(), "w is not packed");
-    POLYMIO_REQUIRE(p.filter(*i) >= 2, "a single tap");
+    POLYMIO_REQUIRE(p.filter(i) >= 2, "a single tap");
     const bool lines = p.x.strides[at + 2] == 1 && p.y.strides[at + 2] == 1;
-    POLYMIO_REQUIRE(lines || has_vectors(p), "neither steps nor channels, by eight, are contiguous");
-    for (const std::int64_t size : {p.in(*i), p.out(*i), p.geometry.pad[at], p.n(), p.c()})
+    POLYMIO_REQUIRE(lines || cuda::has_channel_vectors(p), "neither steps nor channels, by eight, are contiguous");
+    for (const std::int64_t size : {p.in(i), p.out(i), p.geometry.pad[at], p.n(), p.c()})
       POLYMIO_REQUIRE_MOST(size, kMostSize, "elements of a dimension");
-    POLYMIO_REQUIRE_MOST(p.filter(*i), lines ? 114 : is_weights() ? 41 : 57, "taps");
-    POLYMIO_REQUIRE_MOST(p.n() * p.c() * ceil_div(std::max(p.in(*i), p.out(*i)) + kLineAlignment, kLeastPiece),
+    POLYMIO_REQUIRE_MOST(p.filter(i), lines ? 114 : is_weights() ? 41 : 57, "taps");
+    POLYMIO_REQUIRE_MOST(p.n() * p.c() * ceil_div(std::max(p.in(i), p.out(i)) + kLineAlignment, kLeastPiece),
                          kMostWorks, "pieces of lines");
     POLYMIO_REQUIRE_MOST(Plan(d, p, 0).shared_bytes, static_cast<std::int64_t>(d.gpu.shared_opt_in_bytes),
                          "bytes of shared memory");
@@ -238,6 +225,26 @@ class CudaDepthwise1d final : public GpuSolver<Problem> {
 };
 
 }  // namespace
+
+Verdict cuda::check_depthwise_1d(const DeviceInfo& d, const Problem& p) {
+  POLYMIO_REQUIRE(cuda::has_matrix_units(d), "needs matrix units of sm80 or later");
+  POLYMIO_REQUIRE(p.all_types(DataType::kHalf) || p.all_types(DataType::kBFloat16), "not all floats of 16 bits");
+  POLYMIO_REQUIRE(p.depthwise() && p.k() == p.c(), "not one input and one output channel per group");
+  const auto i = gpu::long_dimension(p);
+  POLYMIO_REQUIRE(i, "not along one dimension");
+  const auto at = static_cast<std::size_t>(*i);
+  POLYMIO_REQUIRE(p.geometry.stride[at] == 1 && p.geometry.dilation[at] == 1, "stride or dilation is not 1");
+  return {};
+}
+
+bool cuda::has_channel_vectors(const Problem& p) {
+  const auto is = [&](const TensorDesc& t) {
+    return t.strides[1] == 1 && t.strides[0] % kUnit == 0 &&
+           std::all_of(t.strides.begin() + 2, t.strides.begin() + t.rank,
+                       [](std::int64_t v) { return v % kUnit == 0; });
+  };
+  return p.c() % kUnit == 0 && is(p.x) && is(p.y);
+}
 
 std::unique_ptr<const SolverBase> cuda_depthwise_1d(const SolverInfo& info, Direction d) {
   return std::make_unique<CudaDepthwise1d>(info, d);

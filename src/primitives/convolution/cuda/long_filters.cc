@@ -9,7 +9,7 @@
 #include "base/math.h"
 #include "core/kernel_builder.h"
 #include "kernels/gpu/sm90/conv_shape.h"
-#include "primitives/convolution/convolution.h"
+#include "primitives/convolution/cuda/depthwise_1d.h"
 #include "primitives/convolution/cuda/matrix_units.h"
 #include "primitives/convolution/gpu/arguments.h"
 
@@ -23,7 +23,7 @@ constexpr std::int64_t kRow = 64, kUnit = 8, kStep = 128;  // as in long_filters
 constexpr std::int64_t kLeastTaps = 24;                    // below, threads per result are faster
 constexpr std::int64_t kMostSize = 1 << 29;                // of a dimension: sums of two stay within 32 bits
 
-/// Warps of a block, blocks of 16 rows of a warp, channels of a block.
+/// Warps of a block, blocks of 16 rows of a warp, channels of a block: one, or eight neighbouring ones.
 struct Tile {
   int warps, row_blocks, channels;
   std::int64_t results() const { return warps / channels * row_blocks * 16 * kRow; }  // of a channel
@@ -72,17 +72,8 @@ std::int64_t blocks_of(const Problem& p, const Shape& s, const Tile& tile) {
          (p.direction == Direction::kBackwardWeights ? 1 : s.images);
 }
 
-/// Whether neighbouring channels of x and y can be read and written together.
-bool is_whole(const Problem& p, const Tile& tile) {
-  if (tile.channels == 1) return true;
-  const auto is = [&](const TensorDesc& t) {
-    return t.lens[1] % tile.channels == 0 && t.strides[1] == 1 &&
-           std::all_of(t.strides.begin() + 2, t.strides.begin() + t.rank,
-                       [&](std::int64_t v) { return v % tile.channels == 0; }) &&
-           t.strides[0] % tile.channels == 0;
-  };
-  return is(p.x) && is(p.y);
-}
+/// Whether the tile's channels can be read and written together.
+bool is_whole(const Problem& p, const Tile& tile) { return tile.channels == 1 || cuda::has_channel_vectors(p); }
 
 class CudaLongFilters final : public GpuSolver<Problem> {
  public:
@@ -92,15 +83,11 @@ class CudaLongFilters final : public GpuSolver<Problem> {
     constexpr std::int64_t kMostBlocks = std::int64_t{1} << 30;
     POLYMIO_REQUIRE(p.direction == direction_, "serves another direction");
     if (const Verdict v = gpu::check_types(d, p); !v) return v;
-    POLYMIO_REQUIRE(cuda::has_matrix_units(d), "needs matrix units of sm80 or later");
-    POLYMIO_REQUIRE(p.all_types(DataType::kHalf) || p.all_types(DataType::kBFloat16), "not all floats of 16 bits");
-    POLYMIO_REQUIRE(p.depthwise() && p.k() == p.c(), "not one input and one output channel per group");
-    const auto i = gpu::long_dimension(p);
-    POLYMIO_REQUIRE(i, "not along one dimension");
-    const auto at = static_cast<std::size_t>(*i);
-    POLYMIO_REQUIRE(p.geometry.stride[at] == 1 && p.geometry.dilation[at] == 1, "stride or dilation is not 1");
-    POLYMIO_REQUIRE(p.filter(*i) >= kLeastTaps, "fewer than 24 taps");
-    for (const std::int64_t size : {p.in(*i), p.out(*i), p.filter(*i), p.geometry.pad[at], p.n(), p.c()})
+    if (const Verdict v = cuda::check_depthwise_1d(d, p); !v) return v;
+    const int i = *gpu::long_dimension(p);
+    const auto at = static_cast<std::size_t>(i);
+    POLYMIO_REQUIRE(p.filter(i) >= kLeastTaps, "fewer than 24 taps");
+    for (const std::int64_t size : {p.in(i), p.out(i), p.filter(i), p.geometry.pad[at], p.n(), p.c()})
       POLYMIO_REQUIRE_MOST(size, kMostSize, "elements of a dimension");
     const std::int64_t least = 16 * kRow;  // results of a tile
     const std::int64_t planes = direction_ == Direction::kBackwardWeights ? p.c() : p.n() * p.c();

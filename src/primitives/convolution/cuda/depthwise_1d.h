@@ -1,0 +1,15 @@
+// What the solvers of depthwise convolution along one dimension on NVIDIA's matrix units share.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "primitives/convolution/convolution.h"
+
+namespace polymio::convolution::cuda {
+
+/// Whether a device with matrix units has such a problem: all floats of 16 bits, one input and one output channel per
+/// group, gpu::long_dimension with stride and dilation 1.
+Verdict check_depthwise_1d(const DeviceInfo&, const Problem&);
+
+/// Whether eight neighbouring channels of x and y can be read and written together.
+bool has_channel_vectors(const Problem&);
+
+}  // namespace polymio::convolution::cuda
