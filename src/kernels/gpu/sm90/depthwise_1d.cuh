@@ -1,8 +1,9 @@
 // What the kernels of depthwise convolution along one dimension share. With rows of eight results, result 8 b + i of a
 // line is the sum over k of source[8 b + k] * taps[k - i]: the product of a matrix whose rows begin 8 elements apart in
-// one line, and of a Toeplitz matrix of taps + 7 rows, which stays in registers. The gradient of the filter is the sum
-// of diagonals of G[k][i], the sum over b of source[8 b + k] * dy[8 b + i]. A result that is NaN, perhaps because a
-// zero of these matrices met an infinity, is computed from the products of the definition.
+// one line, and of a Toeplitz matrix of taps + 7 rows, which stays in registers or, where channels are contiguous, in
+// shared memory. The gradient of the filter is the sum of diagonals of G[k][i], the sum over b of source[8 b + k] *
+// dy[8 b + i]. A result that is NaN, perhaps because a zero of these matrices met an infinity, is computed from the
+// products of the definition.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/gpu/sm90/conv_epilogue.cuh"
