@@ -17,7 +17,6 @@ using Activation =
     Owned<miopenActivationDescriptor_t, miopenCreateActivationDescriptor, miopenDestroyActivationDescriptor>;
 
 constexpr double kAlpha = 0.75, kBeta = 1.25, kGamma = 1.5;
-constexpr float kOne = 1, kZero = 0;
 
 struct ActivationApi : testing::Test {
   void set(int mode, double alpha = kAlpha) {
@@ -146,7 +145,6 @@ TEST_F(ActivationApi, BackwardOfAForwardPassInPlace) {
 
 /// The lower bound of a clamp has no gradient, the upper one has; NaN passes, and its gradient is dy.
 TEST_F(ActivationApi, ClampAtItsBoundsAndBeyond) {
-  constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
   const std::vector<float> x{-kInf, 0.5f, 0.75f, 1, 1.25f, 1.5f, kInf, kNan}, dy(8, 2);
   const std::vector<float> y_wanted{0.75f, 0.75f, 0.75f, 1, 1.25f, 1.25f, 1.25f}, dx_wanted{0, 0, 0, 2, 2, 0, 0, 2};
   for (const miopenDataType_t type : {miopenFloat, miopenHalf, miopenBFloat16, miopenDouble}) {

@@ -11,10 +11,19 @@
 #include <cstring>
 #include <functional>
 #include <initializer_list>
+#include <limits>
 #include <string>
 #include <vector>
 
 namespace polymio::test {
+
+inline constexpr float kOne = 1, kZero = 0;
+inline constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
+inline constexpr double kEpsilon = 1e-3, kFactor = 0.25;  // of norms
+inline constexpr miopenDataType_t kTypes[] = {
+    miopenHalf,         miopenFloat,           miopenInt32,        miopenInt8,
+    miopenBFloat16,     miopenDouble,          miopenInt64,        miopenFloat8_fnuz,
+    miopenBFloat8_fnuz, POLYMIO_FLOAT8_E4M3FN, POLYMIO_FLOAT8_E5M2};
 
 /// Expects `got` to be the failure `want`, with a text that contains every one of `parts`.
 inline void expect_error(miopenStatus_t got, miopenStatus_t want, std::initializer_list<const char*> parts,
@@ -248,7 +257,6 @@ class Convolution {
     return list;
   }
 
-  static constexpr float kOne = 1, kZero = 0;
   static constexpr double kOneDouble = 1, kZeroDouble = 0;
   Shape shape;
   Types types;

@@ -17,8 +17,6 @@ using Floats = std::vector<float>;
 using Activation =
     Owned<miopenActivationDescriptor_t, miopenCreateActivationDescriptor, miopenDestroyActivationDescriptor>;
 
-constexpr double kEpsilon = 1e-3, kFactor = 0.25;
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 const Ints kSizes = {4, 6, 5, 7}, kOnePerChannel = {1, 6, 1, 1};
 
 Floats random(std::size_t count, unsigned seed, float least, float most) {

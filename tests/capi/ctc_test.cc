@@ -180,7 +180,6 @@ TEST_F(CtcApi, ArraysMayBeInDeviceMemory) {
 }
 
 TEST_F(CtcApi, ImpossibleAndNanInputs) {
-  constexpr float kInf = std::numeric_limits<float>::infinity();
   labels = {1, 1};
   label_lengths = {1, 1};
   input_lengths = {2, 2};

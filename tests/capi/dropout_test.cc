@@ -10,7 +10,8 @@ namespace polymio::test {
 namespace {
 
 namespace ref = polymio::reference;
-using Descriptor = Owned<miopenDropoutDescriptor_t, miopenCreateDropoutDescriptor, miopenDestroyDropoutDescriptor>;
+using DropoutDescriptor =
+    Owned<miopenDropoutDescriptor_t, miopenCreateDropoutDescriptor, miopenDestroyDropoutDescriptor>;
 using Bytes = std::vector<unsigned char>;
 using Floats = std::vector<float>;
 
@@ -44,7 +45,7 @@ struct DropoutApi : testing::Test {
   }
 
   DeviceHandle handle;
-  Descriptor dropout;
+  DropoutDescriptor dropout;
   Tensor t{miopenFloat, {4, 5, 10, 10}};
   Floats x = Floats(kCount), y = Floats(kCount);
   Bytes states = Bytes(kStates), mask = Bytes(kCount);

@@ -15,8 +15,6 @@ namespace polymio::test {
 using Floats = std::vector<float>;
 using Doubles = std::vector<double>;
 
-inline constexpr double kEpsilon = 1e-3, kFactor = 0.25;
-
 inline Floats random_floats(std::size_t count, unsigned seed, float least = -1, float most = 1) {
   Floats values(count);
   std::mt19937 engine(seed);

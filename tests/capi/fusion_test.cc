@@ -10,7 +10,6 @@
 namespace polymio::test {
 namespace {
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr const void* kNone = nullptr;
 
 using Arguments = Owned<miopenOperatorArgs_t, miopenCreateOperatorArgs, miopenDestroyOperatorArgs>;

@@ -126,8 +126,8 @@ TEST(GetitemApi, SumsOfRoundedNumbersAreRepeatable) {
   }
 }
 
-template <class Change>
-void refuse(Change change, std::initializer_list<const char*> parts, int line = __builtin_LINE()) {
+void refuse(const std::function<void(Call&)>& change, std::initializer_list<const char*> parts,
+            int line = __builtin_LINE()) {
   Call call;
   change(call);
   expect_bad(call.run(), parts, line);

@@ -7,7 +7,6 @@ namespace {
 
 constexpr int kLayer = 0, kInstance = 1, kBatch = 2, kGroup = 3;  // attribute MODE
 constexpr int kInference = 0, kTraining = 1;                      // attribute PHASE
-constexpr double kEpsilon = 0.01, kFactor = 0.25;
 using Name = miopenBackendAttributeName_t;
 
 /// x [n, c, h, w], and which of its elements share moments and which share a scale.

@@ -27,7 +27,6 @@ using Places = std::vector<std::int64_t>;
 inline constexpr std::int64_t kTwo31 = std::int64_t{1} << 31;
 inline constexpr std::int64_t kWidth = 32768, kPlane = 32769 * kWidth, kCount = 2 * kPlane;  // 2^31 + 2^16 elements
 inline constexpr std::int64_t kRows = kCount / kWidth;
-inline constexpr float kOne = 1, kZero = 0;
 
 /// The elements of a tensor.
 class Memory {

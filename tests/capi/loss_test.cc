@@ -15,7 +15,6 @@ namespace ref = polymio::reference;
 using Floats = std::vector<float>;
 using Classes = std::vector<std::int64_t>;
 
-constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr miopenLossReductionMode_t kReductions[] = {MIOPEN_LOSS_REDUCTION_NONE, MIOPEN_LOSS_REDUCTION_SUM,
                                                      MIOPEN_LOSS_REDUCTION_MEAN};
 

@@ -12,7 +12,7 @@ namespace polymio::test {
 namespace {
 
 namespace ref = polymio::reference;
-using Descriptor = Owned<miopenLRNDescriptor_t, miopenCreateLRNDescriptor, miopenDestroyLRNDescriptor>;
+using LrnDescriptor = Owned<miopenLRNDescriptor_t, miopenCreateLRNDescriptor, miopenDestroyLRNDescriptor>;
 using Bytes = std::vector<unsigned char>;
 
 const Ints kLens = {2, 6, 5, 7};
@@ -51,7 +51,7 @@ struct LrnApi : testing::Test {
   }
 
   DeviceHandle handle;
-  Descriptor lrn;
+  LrnDescriptor lrn;
   Tensor t{miopenFloat, kLens};
   ref::Tensor tensor{ref::Type::kFloat, {kLens.begin(), kLens.end()}};
   ref::Lrn wanted{.x = tensor, .y = tensor, .dy = tensor, .out = tensor};

@@ -11,11 +11,10 @@
 namespace polymio::test {
 namespace {
 
+constexpr float kFloatEpsilon = 1e-3f;  // as the calls take it
 namespace ref = polymio::reference;
 using Bytes = std::vector<unsigned char>;
 using ref::NormKind;
-
-constexpr float kEpsilon = 1e-3f;
 
 Bytes wave(const ref::Tensor& t, double scale, double shift) {
   Bytes bytes(t.bytes());
@@ -33,7 +32,7 @@ struct Norm {
     p.affine = affine;
     p.first = first;
     p.groups = groups;
-    p.epsilon = kEpsilon;
+    p.epsilon = kFloatEpsilon;
     p.parameters = p.statistics = static_cast<ref::Type>(type);
     p.x = p.x2 = p.dy = p.out = ref::Tensor(p.parameters, lens);
     for (const auto& [desc, tensor] :
@@ -60,17 +59,17 @@ struct Norm {
     const There other(handle, x2);
     switch (p.kind) {
       case NormKind::kLayer:
-        return miopenLayerNormForward(handle, mode(), of_x, in, of_parameter, w, of_parameter, b, kEpsilon, dim(), of_x,
-                                      out, of_statistic, m, of_statistic, r);
+        return miopenLayerNormForward(handle, mode(), of_x, in, of_parameter, w, of_parameter, b, kFloatEpsilon, dim(),
+                                      of_x, out, of_statistic, m, of_statistic, r);
       case NormKind::kAddLayer:
         return miopenAddLayerNormForward(handle, mode(), of_x, in, of_x, other, of_parameter, w, of_parameter, b,
-                                         kEpsilon, dim(), of_x, out, of_statistic, m, of_statistic, r);
+                                         kFloatEpsilon, dim(), of_x, out, of_statistic, m, of_statistic, r);
       case NormKind::kRms:
-        return miopenT5LayerNormForward(handle, mode(), of_x, in, of_parameter, w, kEpsilon, of_x, out, of_statistic,
-                                        r);
+        return miopenT5LayerNormForward(handle, mode(), of_x, in, of_parameter, w, kFloatEpsilon, of_x, out,
+                                        of_statistic, r);
       default:
         return miopenGroupNormForward(handle, mode(), of_x, in, of_parameter, w, of_parameter, b,
-                                      static_cast<std::uint64_t>(p.groups), kEpsilon, of_x, out, of_statistic, m,
+                                      static_cast<std::uint64_t>(p.groups), kFloatEpsilon, of_x, out, of_statistic, m,
                                       of_statistic, r);
     }
   }
@@ -229,8 +228,8 @@ TEST_F(NormApi, ErrorsSayWhatIsWrong) {
   const auto call = [&](miopenTensorDescriptor_t x_desc, const void* x_data, miopenTensorDescriptor_t w_desc,
                         const void* w_data, int dim, miopenTensorDescriptor_t y_desc, void* y_data,
                         miopenTensorDescriptor_t s_desc, miopenNormMode_t mode = MIOPEN_WEIGHT_BIAS) {
-    return miopenLayerNormForward(handle, mode, x_desc, x_data, w_desc, w_data, w_desc, w_data, kEpsilon, dim, y_desc,
-                                  y_data, s_desc, means.data(), s_desc, means.data() + 8);
+    return miopenLayerNormForward(handle, mode, x_desc, x_data, w_desc, w_data, w_desc, w_data, kFloatEpsilon, dim,
+                                  y_desc, y_data, s_desc, means.data(), s_desc, means.data() + 8);
   };
   const auto bad = [&](miopenStatus_t status, std::initializer_list<const char*> parts, int line = __builtin_LINE()) {
     expect_bad(status, parts, line);
@@ -258,12 +257,13 @@ TEST_F(NormApi, ErrorsSayWhatIsWrong) {
   bad(call(x, a, w, b, 1, x, y, s, MIOPEN_WEIGHT_BIAS_T5), {"mode is 5", "0", "1"});
   bad(call(x, a, w, b, 1, x, a + 1, s), {"overlaps x"});
   bad(call(x, a, w, b, 1, transposed, a, s), {"strides differ"});
-  bad(miopenLayerNormForward(nullptr, MIOPEN_WEIGHT_BIAS, x, a, w, b, w, b, kEpsilon, 1, x, y, s, nullptr, s, nullptr),
+  bad(miopenLayerNormForward(nullptr, MIOPEN_WEIGHT_BIAS, x, a, w, b, w, b, kFloatEpsilon, 1, x, y, s, nullptr, s,
+                             nullptr),
       {"handle"});
   const Tensor images(miopenFloat, {2, 4, 3}), channels(miopenFloat, {4}), of_groups(miopenFloat, {2, 2});
   const auto group = [&](miopenTensorDescriptor_t t, std::uint64_t groups) {
-    return miopenGroupNormForward(handle, MIOPEN_WEIGHT_BIAS, t, a, channels, b, channels, b, groups, kEpsilon, t, y,
-                                  of_groups, nullptr, of_groups, nullptr);
+    return miopenGroupNormForward(handle, MIOPEN_WEIGHT_BIAS, t, a, channels, b, channels, b, groups, kFloatEpsilon, t,
+                                  y, of_groups, nullptr, of_groups, nullptr);
   };
   bad(group(images, 0), {"num_groups is 0", "4 channels"});
   bad(group(images, 3), {"num_groups is 3", "4 channels"});
@@ -287,10 +287,10 @@ TEST_F(NormApi, ErrorsSayWhatIsWrong) {
   bad(miopenGetLayerNormBackwardWorkspaceSize(handle, MIOPEN_WEIGHT_BIAS, half, x, w, s, s, 1, x, w, w, &bytes),
       {"fp32", "fp16"});
   bad(miopenGetT5LayerNormBackwardWorkspaceSize(handle, MIOPEN_WEIGHT_BIAS, x, x, w, s, x, w, &bytes), {"mode is 1"});
-  bad(miopenT5LayerNormForward(handle, MIOPEN_WEIGHT_BIAS_T5, x, a, w, nullptr, kEpsilon, x, y, s, nullptr),
+  bad(miopenT5LayerNormForward(handle, MIOPEN_WEIGHT_BIAS_T5, x, a, w, nullptr, kFloatEpsilon, x, y, s, nullptr),
       {"weight", "null"});
-  bad(miopenAddLayerNormForward(handle, MIOPEN_WEIGHT_BIAS_FUSED_ADD, x, a, x, nullptr, w, b, w, b, kEpsilon, 1, x, y,
-                                s, nullptr, s, nullptr),
+  bad(miopenAddLayerNormForward(handle, MIOPEN_WEIGHT_BIAS_FUSED_ADD, x, a, x, nullptr, w, b, w, b, kFloatEpsilon, 1, x,
+                                y, s, nullptr, s, nullptr),
       {"x2", "null"});
 }
 

@@ -226,8 +226,8 @@ struct Refused {
 };
 
 /// Expects the call that `change` makes wrong to be refused with these parts of a text.
-template <class Change>
-void refuse(Change change, std::initializer_list<const char*> parts, int line = __builtin_LINE()) {
+void refuse(const std::function<void(Refused&)>& change, std::initializer_list<const char*> parts,
+            int line = __builtin_LINE()) {
   Refused r;
   change(r);
   r.expect(parts, line);

@@ -12,11 +12,9 @@
 namespace polymio::test {
 namespace {
 
-using Descriptor = Owned<miopenPoolingDescriptor_t, miopenCreatePoolingDescriptor, miopenDestroyPoolingDescriptor>;
+using PoolingDescriptor =
+    Owned<miopenPoolingDescriptor_t, miopenCreatePoolingDescriptor, miopenDestroyPoolingDescriptor>;
 using Floats = std::vector<float>;
-
-constexpr float kOne = 1, kZero = 0;
-constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
 
 template <class Enum>
 Enum number(int value) {
@@ -41,7 +39,7 @@ struct PoolingApi : testing::Test {
   }
 
   DeviceHandle handle;
-  Descriptor pool;
+  PoolingDescriptor pool;
 };
 
 TEST_F(PoolingApi, DescriptorKeepsItsValues) {

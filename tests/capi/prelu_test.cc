@@ -12,7 +12,6 @@ namespace polymio::test {
 namespace {
 
 namespace ref = polymio::reference;
-constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
 
 using Floats = std::vector<float>;
 

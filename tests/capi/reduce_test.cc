@@ -18,8 +18,6 @@ using Reduction =
 using Floats = std::vector<float>;
 using Positions = std::vector<std::int32_t>;
 
-constexpr float kOne = 1, kZero = 0, kNan = std::numeric_limits<float>::quiet_NaN();
-
 template <class Enum>
 Enum enumerator(int number) {
   Enum value;

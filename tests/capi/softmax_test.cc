@@ -16,7 +16,6 @@ namespace {
 namespace ref = polymio::reference;
 
 const Ints kSizes = {2, 5, 3, 7};
-constexpr float kOne = 1, kZero = 0;
 
 /// The numbers of a call, which may be beyond the enumerations.
 struct Kind {
@@ -115,7 +114,6 @@ TEST_F(SoftmaxApi, TheFirstFunctionsAreAccurateOverChannels) {
 /// Results of large and infinite arguments: the maximum is subtracted by every algorithm.
 TEST_F(SoftmaxApi, LargeAndInfiniteArguments) {
   if (!sampled()) return;
-  constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
   const Tensor desc(miopenFloat, {6, 2});
   const std::vector<float> x{1000, 1000, -3e38f, 3e38f, -kInf, 2, -kInf, -kInf, kInf, 2, kNan, 2};
   for (const int algorithm : {0, 1, 2}) {

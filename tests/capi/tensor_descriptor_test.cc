@@ -8,10 +8,6 @@
 namespace polymio::test {
 namespace {
 
-const miopenDataType_t kTypes[] = {miopenHalf,         miopenFloat,           miopenInt32,        miopenInt8,
-                                   miopenBFloat16,     miopenDouble,          miopenInt64,        miopenFloat8_fnuz,
-                                   miopenBFloat8_fnuz, POLYMIO_FLOAT8_E4M3FN, POLYMIO_FLOAT8_E5M2};
-
 struct Contents {
   miopenDataType_t type = miopenInt64;
   Ints lens, strides;

@@ -21,9 +21,6 @@ using Bytes = std::vector<unsigned char>;
 
 constexpr miopenDataType_t kFp8Types[] = {miopenFloat8_fnuz, miopenBFloat8_fnuz, POLYMIO_FLOAT8_E4M3FN,
                                           POLYMIO_FLOAT8_E5M2};
-constexpr miopenDataType_t kTypes[] = {miopenHalf,         miopenFloat,           miopenInt32,        miopenInt8,
-                                       miopenBFloat16,     miopenDouble,          miopenInt64,        miopenFloat8_fnuz,
-                                       miopenBFloat8_fnuz, POLYMIO_FLOAT8_E4M3FN, POLYMIO_FLOAT8_E5M2};
 constexpr miopenTensorOp_t kOps[] = {miopenTensorOpAdd, miopenTensorOpMul, miopenTensorOpMin, miopenTensorOpMax};
 constexpr unsigned char kUntouched = 0xa5;
 

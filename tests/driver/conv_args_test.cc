@@ -12,7 +12,7 @@ namespace {
 
 using Sizes = std::vector<std::int64_t>;
 
-std::string error_of(const std::string& line) {
+std::string error_of_line(const std::string& line) {
   try {
     parse_line(line);
   } catch (const ArgError& error) {
@@ -110,9 +110,9 @@ TEST(ConvArgs, FlagsOfMissingDimensionsAreReadAndIgnored) {
             plain);
   EXPECT_EQ(parse_line("./bin/MIOpenDriver " + line + "-! 1 -@ 1 -# 0 -^ 0 -% 0 -$ 0 --pad_mode default"), plain);
   EXPECT_EQ(parse_line("conv -y 0 -u 0 -l 0 -_ 1 -H 0"), parse_line("conv -_ 1")) << "-_ may come later";
-  EXPECT_NE(error_of("conv -_ 3 --conv_stride_d 0").find("--conv_stride_d: bad value '0'"), std::string::npos);
-  EXPECT_NE(error_of("conv -u 0").find("--conv_stride_h: bad value '0'"), std::string::npos);
-  EXPECT_NE(error_of("conv --dilation_d none").find("--dilation_d: bad value 'none', allowed: an integer"),
+  EXPECT_NE(error_of_line("conv -_ 3 --conv_stride_d 0").find("--conv_stride_d: bad value '0'"), std::string::npos);
+  EXPECT_NE(error_of_line("conv -u 0").find("--conv_stride_h: bad value '0'"), std::string::npos);
+  EXPECT_NE(error_of_line("conv --dilation_d none").find("--dilation_d: bad value 'none', allowed: an integer"),
             std::string::npos);
 }
 
@@ -179,7 +179,7 @@ TEST(ConvArgs, ErrorsNameFlagValueAndAllowed) {
       {"conv -Z 1", {"--tensor_vect", "'1'", "allowed: 0"}},
   };
   for (const auto& item : cases) {
-    const std::string text = error_of(item.line);
+    const std::string text = error_of_line(item.line);
     for (const char* part : item.parts) {
       EXPECT_NE(text.find(part), std::string::npos) << item.line << " -> " << text;
     }

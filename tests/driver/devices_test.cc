@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::string kLine = "convfp16 -n 1 -c 3 -H 5 -W 5 -k 2 -y 3 -x 3 -F 1 -S ConvGpuReferenceFwd -i 1 ";
+const std::string kHalfLine = "convfp16 -n 1 -c 3 -H 5 -W 5 -k 2 -y 3 -x 3 -F 1 -S ConvGpuReferenceFwd -i 1 ";
 
 std::string absence(polymioDeviceKind_t kind) {
   const char* reason = nullptr;
@@ -34,10 +34,10 @@ TEST(DriverDevices, ListsDevicesAndReasonsForAbsentKinds) {
 
 TEST(DriverDevices, MissingOnesAreNamedWithTheReason) {
   if (absence(polymioDeviceHip).empty()) GTEST_SKIP() << "there is a HIP device";
-  const Outcome outcome = drive(kLine + "--device hip:0");
+  const Outcome outcome = drive(kHalfLine + "--device hip:0");
   EXPECT_NE(outcome.status, 0);
   EXPECT_TRUE(has(outcome, "miopenStatusNotInitialized: no device 'hip:0': "));
-  EXPECT_TRUE(has(drive(kLine + "--device toaster:0"), "miopenStatusBadParm: no device 'toaster:0'.*cpu"));
+  EXPECT_TRUE(has(drive(kHalfLine + "--device toaster:0"), "miopenStatusBadParm: no device 'toaster:0'.*cpu"));
 }
 
 class KernelFiles : public ::testing::Test {
@@ -49,7 +49,7 @@ class KernelFiles : public ::testing::Test {
 
   std::string command(const std::string& settings = "") const {
     return "MIOPEN_CUSTOM_CACHE_DIR=" + folder_.string() + " MIOPEN_LOG_LEVEL=5 " + settings + " " +
-           POLYMIO_DRIVER_PATH + " " + kLine + "--device opencl:0 -V 1";
+           POLYMIO_DRIVER_PATH + " " + kHalfLine + "--device opencl:0 -V 1";
   }
   Outcome compute(const std::string& settings = "") const {
     Outcome outcome = run(command(settings));

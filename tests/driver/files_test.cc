@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::string kLine = "conv -n 1 -c 2 -H 5 -W 5 -k 3 -y 3 -x 3 -F 1 -i 1 ";
+const std::string kSmallLine = "conv -n 1 -c 2 -H 5 -W 5 -k 3 -y 3 -x 3 -F 1 -i 1 ";
 const std::string kFdbLine = "4-6-6-3x3-8-6-6-2-1x1-1x1-1x1-0-NCHW-FP32-B=SolverOne:0.1,0,algorithm\n";
 
 class DriverFiles : public InFolder {
@@ -26,7 +26,7 @@ class DriverFiles : public InFolder {
     InFolder::SetUp();
     write("victim", "mine");
     write("fdb", kFdbLine);
-    write("list", kLine + "\n");
+    write("list", kSmallLine + "\n");
     ASSERT_EQ(::mkfifo(file("fifo").c_str(), 0666), 0);
   }
 
@@ -47,8 +47,8 @@ TEST_F(DriverFiles, TemporaryFilesDoNotFollowPlantedLinks) {
     std::string arguments;
   } cases[] = {
       {"out.txt", "db import --out out.txt fdb"},
-      {"r.html", kLine + "--report r.html"},
-      {"dump_fwd_in_x.bin", kLine + "-o 1"},
+      {"r.html", kSmallLine + "--report r.html"},
+      {"dump_fwd_in_x.bin", kSmallLine + "-o 1"},
   };
   for (const auto& item : cases) {
     const Outcome outcome = with_planted_link(item.out, item.arguments);
@@ -57,7 +57,7 @@ TEST_F(DriverFiles, TemporaryFilesDoNotFollowPlantedLinks) {
     EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(file(item.out)))) << item.arguments;
     EXPECT_GT(fs::file_size(file(item.out)), 0u);
   }
-  ASSERT_EQ(drive(kLine).status, 0);
+  ASSERT_EQ(drive(kSmallLine).status, 0);
   ASSERT_EQ(drive("db export " + file("a.pack")).status, 0);
   EXPECT_EQ(with_planted_link("a.pack", "db prune a.pack").status, 0);
   EXPECT_EQ(read("victim"), "mine");
@@ -98,9 +98,9 @@ TEST_F(DriverFiles, AppendsRefuseLinks) {
 TEST_F(DriverFiles, FifosAreRefusedByName) {
   const std::string fifo = file("fifo");
   for (const std::string& arguments :
-       {"conv --from-list " + fifo, "tune --from-list " + fifo, kLine + "-d " + fifo, "db import " + fifo,
+       {"conv --from-list " + fifo, "tune --from-list " + fifo, kSmallLine + "-d " + fifo, "db import " + fifo,
         "db list " + fifo, "db verify " + fifo, "db merge " + file("out") + " " + fifo, "db prune " + fifo,
-        "db import " + file("fdb") + " --out " + fifo, kLine + "--report " + fifo,
+        "db import " + file("fdb") + " --out " + fifo, kSmallLine + "--report " + fifo,
         "dataset --from-list " + file("list") + " --out " + fifo}) {
     const Outcome outcome = drive_for_a_while(arguments);
     EXPECT_TRUE(outcome.status == 1 || outcome.status == 2) << arguments << ": " << outcome.status;
@@ -110,7 +110,8 @@ TEST_F(DriverFiles, FifosAreRefusedByName) {
 }
 
 TEST_F(DriverFiles, ARecordThatIsAFifoIsOneWarning) {
-  const Outcome outcome = run("POLYMIO_RECORD=" + file("fifo") + " timeout 60 " + POLYMIO_DRIVER_PATH + " " + kLine);
+  const Outcome outcome =
+      run("POLYMIO_RECORD=" + file("fifo") + " timeout 60 " + POLYMIO_DRIVER_PATH + " " + kSmallLine);
   EXPECT_EQ(outcome.status, 0) << outcome.text;
   EXPECT_EQ(count(outcome.text, "it is not a regular file; problems are not recorded"), 1u) << outcome.text;
 }
@@ -124,15 +125,15 @@ TEST_F(DriverFiles, SparseFilesAreNotRead) {
     EXPECT_TRUE(has(outcome, "larger than 1024 MiB|has 68719476736 bytes, allowed: 1073741824")) << arguments;
   }
   // The user's own database: the command continues without it.
-  ASSERT_EQ(drive(kLine).status, 0);
+  ASSERT_EQ(drive(kSmallLine).status, 0);
   for (const auto& entry : fs::directory_iterator(folder_ / "db")) fs::resize_file(entry, std::uintmax_t{64} << 30);
-  const Outcome outcome = drive_for_a_while(kLine);
+  const Outcome outcome = drive_for_a_while(kSmallLine);
   EXPECT_EQ(outcome.status, 0) << outcome.text;
   EXPECT_EQ(count(outcome.text, "cannot be read: it is larger than 1024 MiB"), 1u) << outcome.text;
 }
 
 TEST_F(DriverFiles, LongLinesAreRefused) {
-  write("long", kLine + std::string(70000, ' ') + "\n");
+  write("long", kSmallLine + std::string(70000, ' ') + "\n");
   EXPECT_TRUE(has(drive("conv --from-list " + file("long")), "long:1: a line of 70\\d+ bytes, allowed: 65536"));
   const Outcome import = drive("db import --verbose " + write("long_fdb", std::string(70000, 'x') + "\n" + kFdbLine));
   EXPECT_EQ(import.status, 0);
@@ -140,7 +141,7 @@ TEST_F(DriverFiles, LongLinesAreRefused) {
 }
 
 TEST_F(DriverFiles, DamagedReferenceResultsAreComputedAgain) {
-  const std::string arguments = kLine + "-C " + file("cache");
+  const std::string arguments = kSmallLine + "-C " + file("cache");
   ASSERT_EQ(drive(arguments).status, 0);
   std::string name;
   for (const auto& entry : fs::directory_iterator(file("cache"))) name = "cache/" + entry.path().filename().string();
