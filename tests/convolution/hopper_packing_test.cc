@@ -27,6 +27,7 @@ struct InnerKernel final : Kernel {};
 void convolve(const Problem& p, Problem::Args& a) {
   static Handle& cpu = *new Handle("cpu", nullptr);
   reference_solver(p.direction).build(cpu.stream(), p, {})(cpu.stream(), &a);
+  cpu.stream().synchronize();
 }
 
 /// An OpenCL device whose memory the host can access, which computes the inner convolution by the reference solver.
@@ -123,7 +124,8 @@ class HopperPacking : public testing::Test {
     const std::vector<KernelSpec> specs = solver->kernel_specs(d, p, point);
     const bool rounds = slices.summed() && size_of(p.w.type) == 2;  // by the last of them
     for (const KernelSpec& spec : specs)
-      kernels.push_back(spec.source.find("/fold") != std::string::npos || (rounds && &spec == &specs.back())
+      kernels.push_back(spec.source.find("/fold") != std::string::npos ||
+                                spec.source.find("/patches") != std::string::npos || (rounds && &spec == &specs.back())
                             ? build_kernels(*opencl_, {&spec, 1})[0]
                             : std::make_shared<InnerKernel>());
     solver->assemble(d, p, point, kernels)(*device_, args);
@@ -374,6 +376,21 @@ TEST_F(HopperPacking, FoldsOfFewChannels) {
                         .stride = {v[8], v[9]},
                         .type = type});
   check_directions({.x = {2, 3, 50}, .w = {8, 3, 9}, .pad = {4}, .stride = {2}, .type = kBf16});
+}
+
+TEST_F(HopperPacking, PatchesAreChannelsInTheOrderOfWeights) {
+  // channels, outputs, height, width, filter, strides; of 16 bits steps are 64, and half of the last one may be missing
+  const int cases[][8] = {{3, 24, 32, 48, 16, 16, 16, 16}, {4, 16, 17, 26, 8, 8, 8, 8}, {2, 8, 17, 20, 4, 4, 5, 6}};
+  for (const DataType type : {DataType::kHalf, DataType::kFloat})
+    for (const auto& v : cases) {
+      const Shape s{.x = {5, v[0], v[2], v[3]}, .w = {v[1], v[0], v[4], v[5]}, .stride = {v[6], v[7]}, .type = type};
+      const cuda::HopperPacking plan = cuda::hopper_packing(problem(Direction::kForward, s));
+      EXPECT_TRUE(plan.patches && plan.x.copied && !plan.w.copied);
+      EXPECT_EQ(plan.inner.c(), v[0] * v[4] * v[5]);
+      check_directions(s);
+      check_directions(s, 2);
+    }
+  check_directions({.x = {3, 2, 6, 16, 24}, .w = {16, 2, 2, 8, 8}, .stride = {2, 8, 8}, .type = DataType::kBFloat16});
 }
 
 TEST_F(HopperPacking, JoinsRowsAndTapsOfAFirstLayer) {

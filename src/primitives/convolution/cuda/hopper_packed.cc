@@ -63,7 +63,9 @@ class Copies {
     std::vector<KernelSpec> specs;
     for (const HopperOperand* o : {&plan_.x, &plan_.w, &plan_.y}) {
       if (!o->copied) continue;
-      specs.push_back(o->planes || is_flipped(*o) ? planes_spec(*o) : fold_spec(*o));
+      specs.push_back(is_patches(*o)                ? patches_spec(*o)
+                      : o->planes || is_flipped(*o) ? planes_spec(*o)
+                                                    : fold_spec(*o));
     }
     return specs;
   }
@@ -93,6 +95,15 @@ class Copies {
   std::int64_t bytes() const { return static_cast<std::int64_t>(size_of(plan_.inner.x.type)); }
 
   bool is_flipped(const HopperOperand& o) const { return &o == &plan_.w && plan_.swapped; }
+
+  bool is_patches(const HopperOperand& o) const { return &o == &plan_.x && plan_.patches; }
+
+  KernelSpec patches_spec(const HopperOperand& o) const {
+    const std::string type(name_of(plan_.inner.x.type));
+    return {"primitives/convolution/gpu/patches.cl",
+            o.output ? "scatter_patches" : "gather_patches",
+            {"-DIN=" + type, "-DOUT=" + type, fmt::format("-DUNIT={}", plan_.patches->unit())}};
+  }
 
   KernelSpec planes_spec(const HopperOperand& o) const {
     const char* const entry = is_flipped(o) ? "fold_weights" : o.output ? "pixels_to_planes" : "planes_to_pixels";
@@ -124,7 +135,10 @@ class Copies {
       const Kernel& kernel = *built[next++];
       if (o.output != outputs) continue;
       const Buffer tensor(tensors[i]), copy(copy_of(o, a));
-      if (is_flipped(o)) {
+      if (is_patches(o)) {
+        const gpu::Patches::Call call = {tensor, copy, 0, 0, plan_.inner.n(), plan_.patches->unit()};
+        outputs ? plan_.patches->scatter(stream, kernel, call, 0) : plan_.patches->gather(stream, kernel, call);
+      } else if (is_flipped(o)) {
         const auto& s = plan_.weights;
         const std::int64_t elements = std::int64_t{s.rows} * s.taps_h * s.taps_w * s.depth;
         launch(stream, kernel, launch_shape(kThreads, ceil_div(elements, kThreads)), tensor, copy, s);

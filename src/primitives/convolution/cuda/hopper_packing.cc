@@ -404,6 +404,27 @@ bool is_cheaper(const Problem& p, std::int64_t block, const std::optional<DataFo
   return !f || data_cost(h.filter * block_taps(axis(p, 0)), block * p.c(), h.stride * block) <= f->cost;
 }
 
+/// Whether patches are copied: their channels are whole steps, or end with half of one.
+bool copies_patches(const Problem& p) {
+  const std::int64_t depth = p.c() * hopper_taps(p);
+  return has_few_channels(p) && gpu::has_patches(p) && depth % (depth_of(p.x) / 2) == 0;
+}
+
+/// x as the matrix of patches, with w as it is.
+void gather_patches(HopperPacking& plan, const Problem& p) {
+  Problem& q = plan.inner;
+  const std::int64_t depth = p.c() * hopper_taps(p);
+  plan.patches.emplace(p);
+  q.x = channels_last(p.y, p.n(), depth);
+  plan.x.copied = true;
+  plan.x.bytes = round_up(static_cast<std::int64_t>(q.x.bytes()), HopperPacking::kAlignment);
+  TensorDesc filter = p.w;
+  std::fill(filter.lens.begin() + 2, filter.lens.begin() + filter.rank, 1);
+  q.w = channels_last(filter, p.k(), depth);
+  q.geometry.stride.fill(1);
+  q.geometry.dilation.fill(1);
+}
+
 /// All but where copies are in the workspace.
 HopperPacking packing_of(const Problem& p) {
   HopperPacking plan;
@@ -412,6 +433,10 @@ HopperPacking packing_of(const Problem& p) {
   if (needs_copy(p, p.y)) {
     q.y = channels_last(p.y, p.n(), copied_channels(p, p.y));
     plan.y = whole_copy(p.y, p.n(), q.y.lens[1]);
+  }
+  if (copies_patches(p)) {
+    gather_patches(plan, p);
+    return plan;
   }
   const auto source = data ? std::nullopt : source_fold(p);
   const auto blocks = data ? data_fold(p) : std::nullopt;
@@ -461,10 +486,12 @@ static void set_types(Problem& p, DataType type) {
 }
 
 /// The copies are planned as those of parts, which have half the bytes.
-static HopperPacking packing_for_parts(Problem p) {
+static HopperPacking packing_for_parts(const Problem& given) {
+  Problem p = given;
   set_types(p, DataType::kBFloat16);
   HopperPacking plan = packing_of(p);
   set_types(plan.inner, DataType::kFloat);
+  if (plan.patches) plan.patches.emplace(given);
   for (HopperOperand* o : {&plan.x, &plan.w, &plan.y}) o->bytes *= 2;
   return plan;
 }

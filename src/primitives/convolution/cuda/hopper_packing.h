@@ -3,9 +3,12 @@
 // of neighbouring pixels (space-to-depth). Pure functions of the problem.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <optional>
+
 #include "core/solver.h"
 #include "kernels/gpu/portable/conv_shapes.h"
 #include "primitives/convolution/convolution.h"
+#include "primitives/convolution/gpu/patches.h"
 
 namespace polymio::convolution::cuda {
 
@@ -31,12 +34,14 @@ struct HopperOperand {
 /// neighbouring pixels of the inner tensor overlap: each has all the taps of a row (or of a part of it) as channels.
 /// Backward data with few channels: a forward convolution of dy, whose outputs are blocks of rows and columns of dx.
 /// Forward and backward data with few channels and a stride along W: as many pixels of x as the stride are one.
+/// Patches of few channels: `inner` is pointwise, a pixel of its x has a patch as channels, in the order of w.
 struct HopperPacking {
   static constexpr std::int64_t kAlignment = 256;  // of copies in the workspace
   Problem inner;
   bool swapped = false;   // inner.x is dy and inner.y is dx
   bool overlaps = false;  // pixels of inner.x share elements
   HopperOperand x, w, y;
+  std::optional<gpu::Patches> patches;    // how x is copied, instead of its shape
   std::int64_t sums = 0;                  // bytes before the copies: fp32 of inner.w, of all slices
   kernels::FoldedWeightsShape weights{};  // instead of w's shape, if `swapped`
   std::int64_t bytes() const { return sums + x.bytes + w.bytes + y.bytes; }
