@@ -3,9 +3,12 @@
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstring>
 #include <string>
 
 #include "primitives/convolution/cuda/tensor_tiles.h"
+#include "tests/convolution/sample_problem.h"
 #include "tests/device.h"
 #include "tests/runner/runner.h"
 
@@ -90,6 +93,94 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(GpuTensorTiles, EveryTile) {
   check_line("convbfp16 -n 1 -c 72 -H 9 -W 8 -k 80 -y 2 -x 2 -p 1 -q 0 -u 1 -v 1 -F 0 -I NHWC -f NHWC -O NHWC", true);
+}
+
+/// A case whose sums are exact in fp32, so that results equal those of the CPU's reference solver.
+class Exact : public Case {
+ public:
+  explicit Exact(std::unique_ptr<Case> c) : case_(std::move(c)) { operands = case_->operands; }
+  std::string line() const override { return case_->line(); }
+  const ProblemBase& problem() const override { return case_->problem(); }
+  SolverList solvers(DeviceKind kind) const override { return case_->solvers(kind); }
+  bool has_problem_of(const Case& other) const override { return case_->has_problem_of(other); }
+  void prepare() override {
+    case_->prepare();
+    operands = case_->operands;
+    for (std::size_t i = 0; i < operands.size(); ++i) fill(i);
+    std::vector<void*> data;
+    std::vector<std::vector<unsigned char>> memory;
+    for (const Operand& operand : operands) memory.push_back(operand.content);
+    for (auto& bytes : memory) data.push_back(bytes.data());
+    Handle cpu("cpu", nullptr);
+    const auto& p = static_cast<const Problem&>(problem());
+    run(convolution::reference_solver(p.direction).build(cpu.stream(), p, {}), cpu.stream(), data, nullptr, 0);
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      if (operands[i].use != Use::kRead) wanted_ = memory[i];
+  }
+  void run(const AnyInvoker& invoke, Stream& stream, std::span<void* const> data, void* workspace,
+           std::size_t bytes) const override {
+    case_->run(invoke, stream, data, workspace, bytes);
+  }
+  reference::Comparison compare(const SolverBase&, std::size_t operand, const void* result) const override {
+    const DataType type = tensor(operand).type;
+    reference::Comparison found;
+    for (std::int64_t i = 0; i < tensor(operand).space(); ++i) {
+      const double got = dtype::load(type, result, i), want = dtype::load(type, wanted_.data(), i);
+      if (got == want || (std::isnan(got) && std::isnan(want))) continue;
+      ++found.failures;
+      found.index = i;
+      found.got = got;
+      found.want = want;
+    }
+    return found;
+  }
+
+ protected:
+  const TensorDesc& tensor(std::size_t operand) const {
+    const auto& p = static_cast<const Problem&>(problem());
+    return operand == 0 ? p.x : operand == 1 ? p.w : p.y;
+  }
+  virtual void fill(std::size_t operand) = 0;
+
+ private:
+  std::unique_ptr<Case> case_;
+  std::vector<unsigned char> wanted_;
+};
+
+/// Small integers; scaled sums of them are subnormal as well as normal numbers of results.
+class Dithered final : public Exact {
+ public:
+  using Exact::Exact;
+
+ private:
+  void fill(std::size_t operand) override {
+    const TensorDesc& t = tensor(operand);
+    for (std::int64_t i = 0; i < t.space(); ++i)
+      dtype::store(t.type, operands[operand].content.data(), i, static_cast<double>(i * i % 7 - 3));
+  }
+};
+
+TEST(GpuTensorTiles, RoundStochasticallyAsTheReference) {
+  if (on_cpu()) GTEST_SKIP() << "no GPU";
+  Handle handle(device_name(), nullptr);
+  const Tiles tiles;
+  const SolverBase& solver = tiles;
+  bool splits = false;
+  // Two columns of tiles in each group, and few results of deep sums, which are split.
+  const std::string tiles_of_groups = " -n 4 -k 264 -y 3 -x 3 -p 1 -q 1 -g 2 -F 0 --out_type ";
+  const std::string deep = " -n 128 -k 18 -y 1 -x 1 -F 4 --out_type ";
+  for (const std::string& line : {"fp8_e4m3fn" + tiles_of_groups + "fp8_e5m2", "fp8_e5m2" + deep + "fp8_e4m3fn"})
+    for (auto& source : convolution_cases("conv" + line +
+                                          " -c 24 -H 9 -W 10 -u 2 -I NHWC -f NHWC -O NHWC --fp8_rounding stochastic "
+                                          "--alpha 0.0009765625 --beta 0.125")) {
+      Dithered c(std::move(source));
+      SCOPED_TRACE(c.line());
+      c.prepare();
+      const TunePoint point = solver.default_point(handle.device(), c.problem());
+      splits = splits || solver.workspace_size(handle.device(), c.problem(), point) > 0;
+      check(handle, c, solver, point);
+    }
+  EXPECT_TRUE(splits) << "a sum of partial sums is rounded too";
 }
 
 }  // namespace

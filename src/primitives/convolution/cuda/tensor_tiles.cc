@@ -103,7 +103,6 @@ Verdict TensorTiles::check(const DeviceInfo& d, const Problem& p) {
     POLYMIO_REQUIRE(d.kind != DeviceKind::kCuda || has_float8_units(d), "8-bit floats before sm89");
     POLYMIO_REQUIRE(is_ocp8(p.second_input().type) && !p.has_casts(), "mixed types");
     POLYMIO_REQUIRE(p.output().type != DataType::kDouble, "results of fp64");
-    POLYMIO_REQUIRE(p.rounding == Rounding::kStandard || !is_fp8(p.output().type), "stochastic rounding");
     POLYMIO_REQUIRE(p.epilogue.empty(), "does not fuse epilogues of 8-bit floats");
   } else if (t == DataType::kInt8) {
     constexpr std::int64_t kMostDepth = 131071;  // products of -128 and -128 whose sum is below 2^31
@@ -165,6 +164,7 @@ TensorTiles::TensorTiles(const DeviceInfo& d, const Problem& p, const TunePoint&
       in_(p.first_input().type),
       second_(p.second_input().type),
       out_(p.output().type),
+      dithers_(p.rounding == Rounding::kStochastic && is_fp8(out_)),
       epilogue_(p.epilogue),
       fp64_(d.gpu.fp64),
       static_shared_(d.kind != DeviceKind::kCuda),
@@ -340,32 +340,38 @@ std::vector<KernelSpec> TensorTiles::kernels() const {
                                                  {"MODE", epilogue_.activation}};
   for (const auto& [name, value] : numbers) options.push_back(fmt::format("-D{}={}", name, value));
   if (second_ != in_) options.push_back(fmt::format("-DSECOND={}", name_of(second_)));
+  if (dithers_) options.emplace_back("-DDITHERS_OUT");
   if (in_ == DataType::kInt8 && fp64_) options.emplace_back("-DFP64");
   return gpu::kernel_variants("primitives/convolution/cuda/tensor_tiles.cl", "tensor_tiles", std::move(options),
                               shape_.splits > 1, unaligned_units() > 1);
 }
 
-template <class Scalars>
+template <class... Scalars>
 void TensorTiles::launch_tiles(Stream& stream, const Kernels& built, const Problem& p, const Problem::Args& a,
-                               const Scalars& scalars) const {
+                               const Scalars&... scalars) const {
   const std::size_t first = unaligned_units() == 1 || gpu::aligned(a) ? 0 : built.size() / 2;
   Launch shape = launch_shape(tile_.threads(), shape_.tiles, shape_.splits);
   if (!static_shared_) shape.shared_bytes = static_cast<std::uint32_t>(stages_ * (tile_.p + tile_.q) * kRowBytes);
   const gpu::Operands o = gpu::operands_of(p, a);
   const Buffer bias(epilogue_.bias ? a.bias : a.w), workspace(a.workspace);
   launch(stream, *built[first], shape, o.first, o.second, o.output, workspace, bias, sizes_, steps_, strides_, shape_,
-         result_count_, scalars);
+         result_count_, scalars...);
   if (shape_.splits == 1) return;
-  gpu::add_partials(stream, *built[first + 1], {workspace, o.output, result_count_, shape_.splits},
-                    static_cast<float>(a.alpha), static_cast<float>(a.beta));
+  gpu::Partials partials{workspace, o.output, result_count_, shape_.splits};
+  if (dithers_) partials.seed = a.seed;
+  gpu::add_partials(stream, *built[first + 1], partials, static_cast<float>(a.alpha), static_cast<float>(a.beta));
 }
 
 void TensorTiles::run(Stream& stream, const Kernels& built, const Problem& p, const Problem::Args& a) const {
   struct Integers {  // as the kernel has them
     double alpha, beta;
   };
-  in_ == DataType::kInt8 ? launch_tiles(stream, built, p, a, Integers{a.alpha, a.beta})
-                         : launch_tiles(stream, built, p, a, gpu::epilogue_scalars(a));
+  if (in_ == DataType::kInt8)
+    launch_tiles(stream, built, p, a, Integers{a.alpha, a.beta});
+  else if (dithers_)
+    launch_tiles(stream, built, p, a, gpu::epilogue_scalars(a), a.seed);
+  else
+    launch_tiles(stream, built, p, a, gpu::epilogue_scalars(a));
 }
 
 }  // namespace cuda

@@ -7,7 +7,8 @@
 // which decide whether it is in the padding. The parts of p are computed once; those of k, a step in advance, by adding
 // TILE_K to numbers of mixed radix. Tiles are copied by cp.async, several steps in advance; elements that
 // cannot be copied together pass registers, one step in advance.
-// Options: IN, OUT, SECOND (as in vector.h, of 8-bit floats), FP64 for int8, DIRECTION (0, 1, 2), AXES (2, or 3 with
+// Options: IN, OUT, SECOND (as in vector.h, of 8-bit floats), DITHERS_OUT (results are rounded stochastically, as in
+// conv_elements.h), FP64 for int8, DIRECTION (0, 1, 2), AXES (2, or 3 with
 // depth), CHANNELS_FAST (order of taps x channels), TILE_P, TILE_Q, WARPS_P, WARPS_Q, TILE_STAGES (at least 2),
 // RESIDENT; P_UNIT, Q_UNIT (elements copied together: of the gathered and of the plain operand), P_LANES_K, Q_LANES_K
 // (units and neighbouring threads lie along k, else along p or q), STORE_UNIT, STORE_Q (results stored together, along
@@ -25,6 +26,9 @@
 #include "kernels/gpu/portable/conv_args.h"
 #include "kernels/gpu/portable/conv_axis.h"
 #include "kernels/gpu/portable/vector.h"
+#ifdef DITHERS_OUT
+#include "kernels/gpu/portable/conv_elements.h"
+#endif
 #include "kernels/gpu/portable/local_copy.h"
 #ifndef __OPENCL_VERSION__
 #include "kernels/gpu/portable/matrix_units.h"
@@ -371,12 +375,20 @@ INLINE void store_results(GLOBAL out_t* dst, const sum_t* v, GLOBAL const out_t*
 #endif
 }
 
+#ifdef DITHERS_OUT
+/// The same from element `at` of the tensor on.
+INLINE void store_dithered(GLOBAL out_t* dst, i64 at, const sum_t* v, Scalars s, u64 seed) {
+  UNROLL
+  for (int i = 0; i < STORE_UNIT; ++i) STORE_OUT(dst - at, at + i, finished(v[i], dst + i, 0, s), seed);
+}
+#endif
+
 /// Blocks: tiles along dimension 0, splits of k along 1, whose sums go to `partials`, `count` of each. The channels in
 /// z are those of a group.
 KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
     tensor_tiles(GLOBAL const in_t* RESTRICT gathered, GLOBAL const in_t* RESTRICT plain, GLOBAL out_t* result,
                  GLOBAL sum_t* partials, GLOBAL const out_t* RESTRICT bias, const ConvSizes z, const ConvSteps t,
-                 const ConvStrides e, const GeneralShape s, const i64 count, const Scalars scalars) {
+                 const ConvStrides e, const GeneralShape s, const i64 count, const Scalars scalars SEED_PARAMETER) {
   LARGE_SHARED(u32x4, pool, TILE_STAGES * STAGE / VECTOR);
   SHARED Place rows[TILE_P];
   SHARED int results[TILE_P];
@@ -475,7 +487,11 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
       if (partials)
         store_partials(partials + offset, v);
       else
+#ifdef DITHERS_OUT
+        store_dithered(result + offset, tile->result_at + (i64)tile->q0 * RESULT_Q + offset, v, scalars, seed);
+#else
         store_results(result + offset, v, bias + q, scalars);
+#endif
     }
     BARRIER();
   }

@@ -53,13 +53,15 @@ class TensorTiles {
   void split(const DeviceInfo&);
   double time_of(const DeviceInfo&, std::int64_t splits) const;
 
-  template <class Scalars>
-  void launch_tiles(Stream&, const Kernels&, const Problem&, const Problem::Args&, const Scalars&) const;
+  /// `scalars` and, of stochastic rounding, the seed.
+  template <class... Scalars>
+  void launch_tiles(Stream&, const Kernels&, const Problem&, const Problem::Args&, const Scalars&...) const;
 
   Tile tile_;
   int stages_;
   Direction direction_;
   DataType in_, second_, out_;
+  bool dithers_;  // rounding of results is stochastic
   Epilogue epilogue_;
   bool fp64_, static_shared_;        // the device's arithmetic; the kernel declares all its shared memory
   double tensor_bytes_, depth_ = 0;  // mean depth of the sums

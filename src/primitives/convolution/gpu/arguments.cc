@@ -147,8 +147,11 @@ void add_partials(Stream& stream, const Kernel& kernel, const Partials& p, float
   std::int64_t side = 1;  // threads that add up one element
   while (side < kMaxSide && side * kMinParts < p.parts && side * p.count < kEnough) side *= 2;
   const std::int64_t lanes = kThreads / side;
-  launch(stream, kernel, launch_shape(kThreads, (p.count + lanes - 1) / lanes), p.sums, p.result, p.sums_at, p.count,
-         p.parts, static_cast<int>(side), p.result_at, alpha, beta);
+  const auto add = [&](auto... seed) {
+    launch(stream, kernel, launch_shape(kThreads, (p.count + lanes - 1) / lanes), p.sums, p.result, p.sums_at, p.count,
+           p.parts, static_cast<int>(side), p.result_at, alpha, beta, seed...);
+  };
+  p.seed ? add(*p.seed) : add();
 }
 
 kernels::Divider divider(std::int64_t divisor) { return kernels::make_divider(divisor); }

@@ -75,6 +75,7 @@ struct Partials {
   std::int64_t count;
   int parts;
   std::int64_t sums_at = 0, result_at = 0;
+  std::optional<std::uint64_t> seed = {};  // of a kernel with DITHERS_OUT
 };
 /// result = alpha * their sum + beta * result, by add_partials (kernels/gpu/portable/partials.h).
 void add_partials(Stream&, const Kernel&, const Partials&, float alpha, float beta);
