@@ -3,8 +3,11 @@
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <numeric>
+#include <random>
+#include <set>
 #include <string>
 
 #include "primitives/convolution/cuda/tensor_tiles.h"
@@ -88,6 +91,13 @@ INSTANTIATE_TEST_SUITE_P(
         "convfp8_e5m2 -n 1 -c 6 -H 8 -W 9 -k 10 -y 3 -x 2 -p 1 -q 1 -u 2 -v 1 -F 0 --second_type fp8_e4m3fn --out_type "
         "float --alpha 0.5 --beta 2",
         "convfp8_e4m3fn -n 1 -c 24 -H 7 -W 6 -k 8 -y 1 -x 1 -F 0 -g 2 --second_type fp8_e5m2 --fp8_rounding standard",
+        // FNUZ formats: units of 8, 4 and 2 elements and of one, pairs with formats of the OCP, results of every type
+        "convfp8 -n 2 -c 16 -H 7 -W 6 -k 32 -y 3 -x 3 -p 1 -q 1 -F 0 -I NHWC -f NHWC -O NHWC --out_type half",
+        "convbfp8 -n 1 -c 6 -H 8 -W 9 -k 12 -y 3 -x 2 -p 1 -q 1 -u 2 -v 1 -F 0 --second_type fp8 --out_type float -I "
+        "NHWC -f NHWC -O NHWC --alpha 0.5 --beta 2",
+        "convfp8 -n 1 -c 5 -H 8 -W 9 -k 10 -y 3 -x 3 -p 1 -q 1 -F 0 --second_type fp8_e5m2 --out_type bfloat16",
+        "convfp8_e4m3fn -n 1 -c 24 -H 6 -W 6 -k 16 -y 1 -x 1 -F 0 -g 2 --second_type bfp8 --out_type fp8 "
+        "--fp8_rounding stochastic --alpha 0.5 --beta 2",
         "convfp16 -_ 3 -n 1 -c 8 -! 4 -H 5 -W 4 -k 6 -@ 3 -y 2 -x 3 -$ 1 -p 0 -q 1 -# 2 -u 1 -v 2 -F 0 -I NDHWC -f "
         "NDHWC -O NDHWC"));
 
@@ -142,10 +152,83 @@ class Exact : public Case {
   }
   virtual void fill(std::size_t operand) = 0;
 
+  std::vector<unsigned char> wanted_;
+
  private:
   std::unique_ptr<Case> case_;
-  std::vector<unsigned char> wanted_;
 };
+
+std::set<double> numbers(DataType type, const std::vector<unsigned char>& elements) {
+  std::set<double> found;
+  for (std::size_t i = 0; i < elements.size() / size_of(type); ++i)
+    if (const double v = dtype::load(type, elements.data(), static_cast<std::int64_t>(i)); !std::isnan(v))
+      found.insert(v);
+  return found;
+}
+
+/// One operand of a 1x1 filter's problem has all codes, the other a 1 for each sum of products.
+class EveryCode final : public Exact {
+ public:
+  EveryCode(std::unique_ptr<Case> c, std::size_t codes) : Exact(std::move(c)), codes_(codes) {}
+  /// NaN reaches sums of other codes, too: each must be in a sum without one.
+  bool shows_every_number() const {
+    return numbers(DataType::kFloat, wanted_) == numbers(tensor(codes_).type, all_codes());
+  }
+
+ private:
+  void fill(std::size_t operand) override {
+    const TensorDesc& t = tensor(operand);
+    auto& content = operands[operand].content;
+    const std::int64_t rows = operand == 1 ? t.lens[0] : t.count() / t.lens[1], columns = t.lens[1];
+    const std::int64_t depth = std::min(rows, columns);
+    std::vector<unsigned char> codes = all_codes();
+    std::mt19937 engine(1);
+    for (std::int64_t i = 0; operands[operand].use == Use::kRead && i < t.count(); ++i) {
+      if (operand == codes_) {
+        if (i % 256 == 0) std::shuffle(codes.begin(), codes.end(), engine);
+        content[i] = codes[i % 256];
+      } else {
+        dtype::store(t.type, content.data(), i, i / columns % depth == i % columns % depth ? 1 : 0);
+      }
+    }
+  }
+
+  static std::vector<unsigned char> all_codes() {
+    std::vector<unsigned char> codes(256);
+    std::iota(codes.begin(), codes.end(), static_cast<unsigned char>(0));
+    return codes;
+  }
+
+  std::size_t codes_;
+};
+
+class TensorTilesWiden : public testing::TestWithParam<const char*> {};
+
+TEST_P(TensorTilesWiden, EveryCodeOfEitherOperand) {
+  if (on_cpu()) GTEST_SKIP() << "no GPU";
+  Handle handle(device_name(), nullptr);
+  const Tiles tiles;
+  const SolverBase& solver = tiles;
+  const std::string line = std::string(GetParam()) + " -y 1 -x 1 --out_type float -I NHWC -f NHWC -O NHWC";
+  for (std::size_t operand = 0; operand < 3; ++operand) {
+    EveryCode c(std::move(convolution_cases(line).front()), operand);
+    if (c.operands[operand].use != Use::kRead) continue;
+    SCOPED_TRACE(c.line() + ", codes in operand " + std::to_string(operand));
+    c.prepare();
+    EXPECT_TRUE(c.shows_every_number());
+    check(handle, c, solver, solver.default_point(handle.device(), c.problem()));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpu, TensorTilesWiden,
+                         testing::Values("convfp8 -n 1 -c 8 -H 16 -W 17 -k 264 -F 1 --second_type bfp8",
+                                         "convbfp8 -n 1 -c 8 -H 16 -W 17 -k 264 -F 1 --second_type fp8",
+                                         "convfp8 -n 1 -c 264 -H 16 -W 17 -k 8 -F 2 --second_type bfp8",
+                                         "convbfp8 -n 1 -c 264 -H 16 -W 17 -k 8 -F 2 --second_type fp8",
+                                         "convfp8 -n 1 -c 264 -H 2 -W 3 -k 264 -F 4 --second_type bfp8",
+                                         "convbfp8 -n 1 -c 264 -H 2 -W 3 -k 264 -F 4 --second_type fp8",
+                                         "convfp8_e5m2 -n 1 -c 4 -H 16 -W 17 -k 264 -F 1 --second_type fp8",
+                                         "convbfp8 -n 1 -c 6 -H 16 -W 17 -k 264 -F 1 --second_type fp8_e4m3fn"));
 
 /// Small integers; scaled sums of them are subnormal as well as normal numbers of results.
 class Dithered final : public Exact {
@@ -169,7 +252,8 @@ TEST(GpuTensorTiles, RoundStochasticallyAsTheReference) {
   // Two columns of tiles in each group, and few results of deep sums, which are split.
   const std::string tiles_of_groups = " -n 4 -k 264 -y 3 -x 3 -p 1 -q 1 -g 2 -F 0 --out_type ";
   const std::string deep = " -n 128 -k 18 -y 1 -x 1 -F 4 --out_type ";
-  for (const std::string& line : {"fp8_e4m3fn" + tiles_of_groups + "fp8_e5m2", "fp8_e5m2" + deep + "fp8_e4m3fn"})
+  for (const std::string& line : {"fp8_e4m3fn" + tiles_of_groups + "fp8_e5m2", "fp8_e5m2" + deep + "fp8_e4m3fn",
+                                  "bfp8" + tiles_of_groups + "fp8", "fp8" + deep + "bfp8"})
     for (auto& source : convolution_cases("conv" + line +
                                           " -c 24 -H 9 -W 10 -u 2 -I NHWC -f NHWC -O NHWC --fp8_rounding stochastic "
                                           "--alpha 0.0009765625 --beta 0.125")) {

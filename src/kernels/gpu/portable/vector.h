@@ -1,5 +1,6 @@
 // Vector loads and stores of elements of types IN and OUT, which registers hold as sum_t: int32 for int8 (whose OUT is
-// int32 where vectors are stored), fp32 for others. SECOND is the type of a second input, IN where not given.
+// int32 where vectors are stored), fp32 for others. SECOND is the type of a second input, IN where not given. With
+// CODES (register_copy.h) inputs are 8-bit floats that become IN.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/gpu/portable/conv_shapes.h"
@@ -20,7 +21,7 @@
 #ifndef SECOND
 #define SECOND IN
 #endif
-#if IS_FLOAT8(IN_KIND)
+#if IS_FLOAT8(IN_KIND) || IS_FLOAT8(OUT_KIND) || defined(CODES)
 #include "kernels/gpu/portable/float8.h"
 #endif
 

@@ -65,6 +65,13 @@ bool is_pointwise(const kernels::ConvSizes& z, const kernels::ConvSteps& t) {
   return true;
 }
 
+/// Whether 8-bit operands are multiplied in bf16: FNUZ formats have values that the units' 8-bit types lack.
+bool widens(const DeviceInfo& d, const Problem& p) {
+  const DataType first = p.first_input().type, second = p.second_input().type;
+  return is_fp8(first) &&
+         (!is_ocp8(first) || !is_ocp8(second) || (d.kind == DeviceKind::kCuda && !has_float8_units(d)));
+}
+
 /// What the kernel's 32-bit numbers hold.
 Verdict check_sizes(const Problem& p) {
   constexpr std::int64_t kMostElements = std::numeric_limits<int>::max(), kMost = 1 << 30, kMostPosition = 1 << 27;
@@ -99,9 +106,8 @@ const TensorTiles::Tile TensorTiles::kTileTable[] = {{128, 128, 2, 4, 2, 0.36},
 Verdict TensorTiles::check(const DeviceInfo& d, const Problem& p) {
   constexpr int kPower = 6, kFewest = 4;  // the activation's number in the C API
   const DataType t = p.first_input().type;
-  if (is_ocp8(t)) {
-    POLYMIO_REQUIRE(d.kind != DeviceKind::kCuda || has_float8_units(d), "8-bit floats before sm89");
-    POLYMIO_REQUIRE(is_ocp8(p.second_input().type) && !p.has_casts(), "mixed types");
+  if (is_fp8(t)) {
+    POLYMIO_REQUIRE(is_fp8(p.second_input().type) && !p.has_casts(), "mixed types");
     POLYMIO_REQUIRE(p.output().type != DataType::kDouble, "results of fp64");
     POLYMIO_REQUIRE(p.epilogue.empty(), "does not fuse epilogues of 8-bit floats");
   } else if (t == DataType::kInt8) {
@@ -113,10 +119,10 @@ Verdict TensorTiles::check(const DeviceInfo& d, const Problem& p) {
     POLYMIO_REQUIRE_MOST(p.w.count() / p.k(), kMostDepth, "products of a sum");
   } else {
     POLYMIO_REQUIRE(t == DataType::kHalf || t == DataType::kBFloat16 || t == DataType::kFloat,
-                    "not int8, a float of 16 or 32 bits or of the OCP");
+                    "not int8 or a float of 8, 16 or 32 bits");
     POLYMIO_REQUIRE(p.all_types(t), "mixed types");
   }
-  if (const Verdict v = is_ocp8(t) ? gpu::check_device(d, p) : gpu::check_types(d, p, true); !v) return v;
+  if (const Verdict v = is_fp8(t) ? gpu::check_device(d, p) : gpu::check_types(d, p, true); !v) return v;
   if (const Verdict v = check_epilogue(p); !v) return v;
   POLYMIO_REQUIRE(!p.epilogue.scale && !p.epilogue.residual, "fuses bias and activation only");
   POLYMIO_REQUIRE(p.epilogue.activation != kPower, "does not fuse this activation");
@@ -130,7 +136,9 @@ Verdict TensorTiles::check(const DeviceInfo& d, const Problem& p) {
 
 ErrorClass TensorTiles::error_class(const Problem& p) {
   const DataType t = p.first_input().type;
-  return t == DataType::kInt8 ? ErrorClass::kExact : size_of(t) == 2 ? ErrorClass::kAccurate : ErrorClass::kReduced;
+  if (t == DataType::kInt8) return ErrorClass::kExact;
+  if (is_fp8(t)) return is_ocp8(t) && is_ocp8(p.second_input().type) ? ErrorClass::kReduced : ErrorClass::kAccurate;
+  return t == DataType::kFloat ? ErrorClass::kReduced : ErrorClass::kAccurate;
 }
 
 TuneSpace TensorTiles::tune_space() { return {{"tile", {0, 1, 2, 3, 4}}, {"stages", {4, 3}}, {"split", {1, 0}}}; }
@@ -161,10 +169,12 @@ TensorTiles::TensorTiles(const DeviceInfo& d, const Problem& p, const TunePoint&
     : tile_(kTileTable[point[kTile]]),
       stages_(point[kStages]),
       direction_(p.direction),
-      in_(p.first_input().type),
+      widens_(widens(d, p)),
+      dithers_(p.rounding == Rounding::kStochastic && is_fp8(p.output().type)),
+      first_(p.first_input().type),
       second_(p.second_input().type),
       out_(p.output().type),
-      dithers_(p.rounding == Rounding::kStochastic && is_fp8(out_)),
+      in_(widens_ ? DataType::kBFloat16 : first_),
       epilogue_(p.epilogue),
       fp64_(d.gpu.fp64),
       static_shared_(d.kind != DeviceKind::kCuda),
@@ -233,7 +243,7 @@ TensorTiles::Unit TensorTiles::plain_unit() const {
 TensorTiles::Unit TensorTiles::result_unit() const {
   if (in_ == DataType::kInt8) return {1, result()[1] == 1};
   const auto stored = [&](std::span<const Dimension> dimensions, std::span<const std::int64_t> others) {
-    if (size_of(in_) > 1) return common_unit(dimensions, others, vector());
+    if (size_of(first_) > 1) return common_unit(dimensions, others, vector());
     return common_unit(dimensions, others, 4) == 4 ? 4 : 1;
   };
   const auto* const e = result();
@@ -315,8 +325,8 @@ double TensorTiles::time_of(const DeviceInfo& d, std::int64_t splits) const {
 double TensorTiles::predict(const DeviceInfo& d) const {
   // Times over counts on an H100, geometric means of 9 and of 20 bf16 problems.
   constexpr double kUnits = 1.3, kSingleElements = 2.05;
-  const bool single = gathered_.elements == 1 || plain_.elements == 1;
-  return (single ? kSingleElements : kUnits) * time_of(d, shape_.splits);
+  const bool by_registers = widens_ || gathered_.elements == 1 || plain_.elements == 1;
+  return (by_registers ? kSingleElements : kUnits) * time_of(d, shape_.splits);
 }
 
 std::vector<KernelSpec> TensorTiles::kernels() const {
@@ -339,7 +349,12 @@ std::vector<KernelSpec> TensorTiles::kernels() const {
                                                  {"HAS_BIAS", epilogue_.bias},
                                                  {"MODE", epilogue_.activation}};
   for (const auto& [name, value] : numbers) options.push_back(fmt::format("-D{}={}", name, value));
-  if (second_ != in_) options.push_back(fmt::format("-DSECOND={}", name_of(second_)));
+  if (widens_) {
+    options.push_back(fmt::format("-DCODES={}", name_of(first_)));
+    options.push_back(fmt::format("-DSECOND_CODES={}", name_of(second_)));
+  } else if (second_ != first_) {
+    options.push_back(fmt::format("-DSECOND={}", name_of(second_)));
+  }
   if (dithers_) options.emplace_back("-DDITHERS_OUT");
   if (in_ == DataType::kInt8 && fp64_) options.emplace_back("-DFP64");
   return gpu::kernel_variants("primitives/convolution/cuda/tensor_tiles.cl", "tensor_tiles", std::move(options),

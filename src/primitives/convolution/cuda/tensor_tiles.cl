@@ -7,7 +7,8 @@
 // which decide whether it is in the padding. The parts of p are computed once; those of k, a step in advance, by adding
 // TILE_K to numbers of mixed radix. Tiles are copied by cp.async, several steps in advance; elements that
 // cannot be copied together pass registers, one step in advance.
-// Options: IN, OUT, SECOND (as in vector.h, of 8-bit floats), DITHERS_OUT (results are rounded stochastically, as in
+// Options: IN, OUT, SECOND (as in vector.h, of 8-bit floats), CODES and SECOND_CODES (types of 8-bit operands that
+// become IN, which is bf16, on their way through registers), DITHERS_OUT (results are rounded stochastically, as in
 // conv_elements.h), FP64 for int8, DIRECTION (0, 1, 2), AXES (2, or 3 with
 // depth), CHANNELS_FAST (order of taps x channels), TILE_P, TILE_Q, WARPS_P, WARPS_Q, TILE_STAGES (at least 2),
 // RESIDENT; P_UNIT, Q_UNIT (elements copied together: of the gathered and of the plain operand), P_LANES_K, Q_LANES_K
@@ -264,22 +265,11 @@ INLINE int is_inside(Place a, Place b, const int* size) {
 #define QK_OF(i) (Q_LANES_K ? LANE(Q_LANES) * Q_COPY : LINE(Q_LANES, i) * (Q_K_MAJOR ? Q_COPY : 1))
 #define HAS_Q_UNIT(i) (((i) + 1) * THREADS <= Q_TILE / Q_COPY || THREAD(0) + (i)*THREADS < Q_TILE / Q_COPY)
 
-// Registers that a quad is loaded to. Those of 16-bit elements are not used before the products of the step, which
-// would wait for them.
-#define RAW (IN_BYTES == 2 ? 2 : 1)
-INLINE void load_element(GLOBAL const in_t* p, int inside, int i, u32* raw) {
-#if IN_BYTES == 2
-  raw[i] = inside ? p[0] : 0;
-#elif IN_BYTES == 1
-  if (i == 0) raw[0] = 0;
-  if (inside) raw[0] |= (u32)(u8)p[0] << i * 8;
-#endif
-}
-INLINE u32 quad_of(const u32* raw) { return RAW == 2 ? raw[0] | raw[RAW - 1] << 16 : raw[0]; }
+#include "kernels/gpu/portable/register_copy.h"
 
 /// Copies a tile of the gathered operand to local memory or, by elements, to registers.
-INLINE void gather(LOCAL in_t* tile, u32* raw, GLOBAL const in_t* gathered, LOCAL const Place* rows, const Place* held,
-                   LOCAL const Columns* columns, const int* size) {
+INLINE void gather(LOCAL in_t* tile, u32* raw, GLOBAL const OPERAND_T* gathered, LOCAL const Place* rows,
+                   const Place* held, LOCAL const Columns* columns, const int* size) {
 #if P_LANES_K
   Place fixed[P_ASYNC ? 1 : P_COPY];
   UNROLL
@@ -296,7 +286,7 @@ INLINE void gather(LOCAL in_t* tile, u32* raw, GLOBAL const in_t* gathered, LOCA
 #endif
       const int inside = is_inside(row, column, size), offset = inside ? row.source + column.source : 0;
 #if P_ASYNC
-      copy_bytes(tile + p_at(P_OF(i), PK_OF(i)), gathered + offset, P_UNIT * IN_BYTES, inside);
+      COPY_UNIT(tile + p_at(P_OF(i), PK_OF(i)), gathered + offset, P_UNIT, inside, raw + i * RAW);
 #else
       load_element(gathered + offset, inside, w, raw + i * RAW);
 #endif
@@ -305,8 +295,8 @@ INLINE void gather(LOCAL in_t* tile, u32* raw, GLOBAL const in_t* gathered, LOCA
 }
 
 /// The same of the plain operand.
-INLINE void copy_plain(LOCAL in_t* tile, u32* raw, GLOBAL const in_t* plain, LOCAL const Columns* columns, int outputs,
-                       int q_stride) {
+INLINE void copy_plain(LOCAL in_t* tile, u32* raw, GLOBAL const OPERAND_T* plain, LOCAL const Columns* columns,
+                       int outputs, int q_stride) {
   UNROLL
   for (int i = 0; i < Q_UNITS; ++i) {
     UNROLL
@@ -315,7 +305,7 @@ INLINE void copy_plain(LOCAL in_t* tile, u32* raw, GLOBAL const in_t* plain, LOC
       const int column = HAS_Q_UNIT(i) ? columns->plain[k] : -1;
       const int inside = column >= 0 && q < outputs, offset = inside ? column + q * q_stride : 0;
 #if Q_ASYNC
-      if (HAS_Q_UNIT(i)) copy_bytes(tile + q_at(q, k), plain + offset, Q_UNIT * IN_BYTES, inside);
+      if (HAS_Q_UNIT(i)) COPY_UNIT(tile + q_at(q, k), plain + offset, Q_UNIT, inside, raw + i * RAW);
 #else
       load_element(plain + offset, inside, w, raw + i * RAW);
 #endif
@@ -323,16 +313,16 @@ INLINE void copy_plain(LOCAL in_t* tile, u32* raw, GLOBAL const in_t* plain, LOC
   }
 }
 
-/// Quads from registers to the tiles.
+/// Quads, and units that are widened, from registers to the tiles.
 INLINE void store_quads(LOCAL in_t* p_tile, LOCAL in_t* q_tile, const u32* p_raw, const u32* q_raw) {
-#if !P_ASYNC
+#if !P_ASYNC || defined(CODES)
   UNROLL
-  for (int i = 0; i < P_UNITS; ++i) *(LOCAL u32*)(p_tile + p_at(P_OF(i), PK_OF(i))) = quad_of(p_raw + i * RAW);
+  for (int i = 0; i < P_UNITS; ++i) STORE_COPY(p_tile + p_at(P_OF(i), PK_OF(i)), p_raw + i * RAW, P_UNIT, CODES);
 #endif
-#if !Q_ASYNC
+#if !Q_ASYNC || defined(CODES)
   UNROLL
   for (int i = 0; i < Q_UNITS; ++i)
-    if (HAS_Q_UNIT(i)) *(LOCAL u32*)(q_tile + q_at(Q_OF(i), QK_OF(i))) = quad_of(q_raw + i * RAW);
+    if (HAS_Q_UNIT(i)) STORE_COPY(q_tile + q_at(Q_OF(i), QK_OF(i)), q_raw + i * RAW, Q_UNIT, SECOND_CODES);
 #endif
 }
 
@@ -386,9 +376,10 @@ INLINE void store_dithered(GLOBAL out_t* dst, i64 at, const sum_t* v, Scalars s,
 /// Blocks: tiles along dimension 0, splits of k along 1, whose sums go to `partials`, `count` of each. The channels in
 /// z are those of a group.
 KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
-    tensor_tiles(GLOBAL const in_t* RESTRICT gathered, GLOBAL const in_t* RESTRICT plain, GLOBAL out_t* result,
-                 GLOBAL sum_t* partials, GLOBAL const out_t* RESTRICT bias, const ConvSizes z, const ConvSteps t,
-                 const ConvStrides e, const GeneralShape s, const i64 count, const Scalars scalars SEED_PARAMETER) {
+    tensor_tiles(GLOBAL const OPERAND_T* RESTRICT gathered, GLOBAL const OPERAND_T* RESTRICT plain,
+                 GLOBAL out_t* result, GLOBAL sum_t* partials, GLOBAL const out_t* RESTRICT bias, const ConvSizes z,
+                 const ConvSteps t, const ConvStrides e, const GeneralShape s, const i64 count,
+                 const Scalars scalars SEED_PARAMETER) {
   LARGE_SHARED(u32x4, pool, TILE_STAGES * STAGE / VECTOR);
   SHARED Place rows[TILE_P];
   SHARED int results[TILE_P];

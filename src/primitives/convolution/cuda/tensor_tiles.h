@@ -60,8 +60,9 @@ class TensorTiles {
   Tile tile_;
   int stages_;
   Direction direction_;
-  DataType in_, second_, out_;
-  bool dithers_;  // rounding of results is stochastic
+  bool widens_, dithers_;          // 8-bit operands are multiplied in bf16; rounding of results is stochastic
+  DataType first_, second_, out_;  // in memory
+  DataType in_;                    // of the tiles
   Epilogue epilogue_;
   bool fp64_, static_shared_;        // the device's arithmetic; the kernel declares all its shared memory
   double tensor_bytes_, depth_ = 0;  // mean depth of the sums
