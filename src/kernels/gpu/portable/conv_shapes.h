@@ -61,6 +61,7 @@ typedef struct PatchShape {
   i64 x_at, planes;
   int channels;  // planes per image and depth
   int in_d, in_h, row, filter_d, filter_h, run, step_d, step_h, step, out_d, out_h, out_w;
+  int pitch;  // of the matrix, at least the elements of a patch; zeros follow these
 } PatchShape;
 
 /// Copies between a tensor (image, channel, row, column; strides in elements) and folded pixels: images x rows x

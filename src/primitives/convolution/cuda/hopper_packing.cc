@@ -404,23 +404,30 @@ bool is_cheaper(const Problem& p, std::int64_t block, const std::optional<DataFo
   return !f || data_cost(h.filter * block_taps(axis(p, 0)), block * p.c(), h.stride * block) <= f->cost;
 }
 
-/// Whether patches are copied: their channels are whole steps, or end with half of one.
-bool copies_patches(const Problem& p) {
-  const std::int64_t depth = p.c() * hopper_taps(p);
-  return has_few_channels(p) && gpu::has_patches(p) && depth % (depth_of(p.x) / 2) == 0;
+/// Of a pixel of the matrix of patches: whole boxes of a step, or of half a step for the last.
+std::int64_t patch_channels(const Problem& p) {
+  const std::int64_t depth = depth_of(p.x), elements = p.c() * hopper_taps(p);
+  return round_up(elements, (elements - 1) % depth < depth / 2 ? depth / 2 : depth);
 }
 
-/// x as the matrix of patches, with w as it is.
+/// Whether patches are copied: at most a quarter of the channels of the matrix are zeros.
+bool copies_patches(const Problem& p) {
+  return has_few_channels(p) && gpu::has_patches(p) && 3 * patch_channels(p) <= 4 * p.c() * hopper_taps(p);
+}
+
+/// x as the matrix of patches, with w as it is unless that is padded.
 void gather_patches(HopperPacking& plan, const Problem& p) {
   Problem& q = plan.inner;
-  const std::int64_t depth = p.c() * hopper_taps(p);
-  plan.patches.emplace(p);
+  const std::int64_t depth = patch_channels(p), elements = p.c() * hopper_taps(p), outputs = q.y.lens[1];
+  plan.patches.emplace(p, depth);
   q.x = channels_last(p.y, p.n(), depth);
   plan.x.copied = true;
   plan.x.bytes = round_up(static_cast<std::int64_t>(q.x.bytes()), HopperPacking::kAlignment);
   TensorDesc filter = p.w;
   std::fill(filter.lens.begin() + 2, filter.lens.begin() + filter.rank, 1);
-  q.w = channels_last(filter, p.k(), depth);
+  q.w = channels_last(filter, outputs, depth);
+  if (depth != elements || outputs != p.k())
+    plan.w = whole_copy(tensor(p.w.type, {p.k(), elements, 1}, {elements, 1, elements}), outputs, depth);
   q.geometry.stride.fill(1);
   q.geometry.dilation.fill(1);
 }
@@ -491,7 +498,7 @@ static HopperPacking packing_for_parts(const Problem& given) {
   set_types(p, DataType::kBFloat16);
   HopperPacking plan = packing_of(p);
   set_types(plan.inner, DataType::kFloat);
-  if (plan.patches) plan.patches.emplace(given);
+  if (plan.patches) plan.patches.emplace(given, plan.inner.x.lens[1]);
   for (HopperOperand* o : {&plan.x, &plan.w, &plan.y}) o->bytes *= 2;
   return plan;
 }

@@ -11,7 +11,7 @@ constexpr std::int64_t kThreads = 256, kPlanes = 4;  // of a block, as in patche
 bool channels_first(const Problem& p) { return p.x.is_channels_first() && p.w.is_channels_first(); }
 
 /// One image. A single filter position has the whole image as its step.
-kernels::PatchShape patch_shape(const Problem& p) {
+kernels::PatchShape patch_shape(const Problem& p, std::int64_t pitch = 0) {
   const auto z = sizes_of(p);
   const auto t = steps_of(p);
   const bool first = channels_first(p);
@@ -32,6 +32,7 @@ kernels::PatchShape patch_shape(const Problem& p) {
   s.out_d = narrow(z.out[0]);
   s.out_h = narrow(z.out[1]);
   s.out_w = narrow(z.out[2]);
+  s.pitch = pitch > 0 ? narrow(pitch) : s.channels * s.filter_d * s.filter_h * s.run;
   return s;
 }
 
@@ -40,7 +41,7 @@ int unit_of(const kernels::PatchShape& s, DataType type) {
   const int size = static_cast<int>(size_of(type));
   for (const int bytes : {16, 4}) {
     const int unit = bytes / size;
-    if (s.row % unit == 0 && s.step % unit == 0 && s.run % unit == 0) return unit;
+    if (s.row % unit == 0 && s.step % unit == 0 && s.run % unit == 0 && s.pitch % unit == 0) return unit;
   }
   return 1;
 }
@@ -72,7 +73,8 @@ bool has_patches_in_place(const Problem& p) {
          (s.channels == 1 || s.out_d * pixels_of_plane == 1);
 }
 
-Patches::Patches(const Problem& p) : shape_(patch_shape(p)), unit_(unit_of(shape_, p.x.type)) {}
+Patches::Patches(const Problem& p, std::int64_t pitch)
+    : shape_(patch_shape(p, pitch)), unit_(unit_of(shape_, p.x.type)) {}
 
 kernels::PatchShape Patches::shape_of(const Call& c) const {
   kernels::PatchShape s = shape_;
@@ -81,6 +83,7 @@ kernels::PatchShape Patches::shape_of(const Call& c) const {
   s.row /= c.unit;
   s.run /= c.unit;
   s.step /= c.unit;
+  s.pitch /= c.unit;
   return s;
 }
 

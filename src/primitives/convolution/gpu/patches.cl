@@ -19,10 +19,19 @@ typedef u32 unit_t;
 /// -1 if no filter reads it.
 typedef struct {
   i64 plane, column;
-  int unit, size;
+  int unit, size, last;  // last: of a patch, in the last of its planes
 } Part;
 
-INLINE i64 depth_of(const PatchShape* s) { return (i64)s->channels * s->filter_d * s->filter_h * s->run; }
+INLINE int depth_of(const PatchShape* s) { return s->channels * s->filter_d * s->filter_h * s->run; }
+
+INLINE unit_t zero_unit(void) {
+#if UNIT == VECTOR && UNIT > 1
+  const unit_t zero = {0, 0, 0, 0};
+  return zero;
+#else
+  return 0;
+#endif
+}
 
 INLINE Part part_of(const PatchShape* s) {
   Part p;
@@ -33,7 +42,8 @@ INLINE Part part_of(const PatchShape* s) {
   const int h = p.unit / s->row, w = p.unit - h * s->row, o1 = h / s->step_h, o2 = w / s->step;
   const int r1 = h - o1 * s->step_h, r2 = w - o2 * s->step;
   const int inside = r1 < s->filter_h && r2 < s->run && o1 < s->out_h && o2 < s->out_w;
-  p.column = inside ? ((i64)o1 * s->out_w + o2) * depth_of(s) + (i64)r1 * s->run + r2 : -1;
+  p.column = inside ? ((i64)o1 * s->out_w + o2) * s->pitch + (i64)r1 * s->run + r2 : -1;
+  p.last = r1 == s->filter_h - 1 && r2 == s->run - 1;
   return p;
 }
 
@@ -43,13 +53,13 @@ INLINE i64 plane_offset(const PatchShape* s, i64 plane) {
   const int d = (int)(plane - outer * s->in_d), c = (int)(outer - image * s->channels);
   const int o0 = d / s->step_d, r0 = d - o0 * s->step_d;
   if (r0 >= s->filter_d || o0 >= s->out_d) return -1;
-  return (image * s->out_d + o0) * s->out_h * s->out_w * depth_of(s) +
-         ((i64)c * s->filter_d + r0) * s->filter_h * s->run;
+  return (image * s->out_d + o0) * s->out_h * s->out_w * s->pitch + ((i64)c * s->filter_d + r0) * s->filter_h * s->run;
 }
 
 KERNEL THREADS_PER_BLOCK(THREADS)
     gather_patches(GLOBAL const in_t* RESTRICT x, GLOBAL in_t* RESTRICT matrix, const i64 at, const PatchShape s) {
   const Part part = part_of(&s);
+  const int depth = depth_of(&s);
   if (part.unit >= part.size || part.column < 0) return;
   GLOBAL const unit_t* from = (GLOBAL const unit_t*)(x + s.x_at) + part.unit;
   GLOBAL unit_t* to = (GLOBAL unit_t*)(matrix + at) + part.column;
@@ -59,7 +69,10 @@ KERNEL THREADS_PER_BLOCK(THREADS)
   UNROLL
   for (int i = 0; i < PLANES; ++i) {
     const i64 offset = part.plane + i < s.planes ? plane_offset(&s, part.plane + i) : -1;
-    if (offset >= 0) to[offset] = units[i];
+    if (offset < 0) continue;
+    to[offset] = units[i];
+    if (s.pitch == depth || !part.last || (part.column + offset) % s.pitch != depth - 1) continue;
+    for (int k = depth; k < s.pitch; ++k) to[offset + k - depth + 1] = zero_unit();
   }
 }
 

@@ -13,10 +13,11 @@ bool has_patches(const Problem&);
 /// Whether x is already the matrix (image, pixel, channel x tap) of such filters.
 bool has_patches_in_place(const Problem&);
 
-/// Copies between x and the matrix (image, pixel, channel x tap) of a problem that has_patches(), by patches.cl.
+/// Copies between x and the matrix (image, pixel, channel x tap) of a problem that has_patches(), by patches.cl. Pixels
+/// of the matrix may be `pitch` elements apart; zeros are between, which scatter() does not read.
 class Patches {
  public:
-  explicit Patches(const Problem&);
+  explicit Patches(const Problem&, std::int64_t pitch = 0);
 
   /// Elements that are copied together if x and the matrix are aligned to 16 bytes.
   int unit() const { return unit_; }
