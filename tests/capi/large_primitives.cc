@@ -139,7 +139,7 @@ struct LargePooling : LargePrimitives {
 
 TEST_F(LargePooling, Maximum) { maximum(images, small, kWidth, miopenIndexUint32, Type::kInt32); }
 
-/// An image of more than 2^31 elements, whose positions take 64 bits. On one thread.
+/// An image of more than 2^31 elements, whose positions take 64 bits.
 TEST_F(LargePooling, MaximumInOneImage) {
   maximum(image, Tensor(miopenHalf, {1, 1, kRows, kWidth / kWindow}), kCount, miopenIndexUint64, Type::kInt64);
 }

@@ -32,7 +32,7 @@ struct Pooling {
   bool non_temporal = false;
 };
 
-/// Positions in a window are counted in 30 bits.
+/// How far apart elements of one window are counted, at most.
 inline constexpr std::int64_t kMostPositions = std::int64_t{1} << 30;
 
 struct PoolingKernels {

@@ -53,7 +53,7 @@ void backward(const Pooling& p, i64 first, i64 end, void* scratch) {
   }
 }
 
-/// That of the largest form: it differs with the arithmetic's type only.
+/// Of data of type S: it differs with the arithmetic's type only.
 template <class S>
 std::size_t scratch_of(const Pooling& p, bool backward) {
   Scratch scratch(nullptr);
@@ -61,9 +61,11 @@ std::size_t scratch_of(const Pooling& p, bool backward) {
     const PlanesBackward<S, true> planes(p, scratch);
   } else if (p.planes > 0) {
     const PlanesForward<Largest, S, true> planes(p, scratch);
+  } else if (backward && !p.maximum) {
+    const PoolingBackward<S, false> gather(p, scratch);
   } else if (backward) {
     const PoolingBackward<S, true> gather(p, scratch);
-    if (p.maximum && p.index_bytes == 0) {
+    if (p.index_bytes == 0) {
       const FoundIndices found(p, scratch);
       const PoolingForward<Largest, S, true> finder(p, scratch);
     }

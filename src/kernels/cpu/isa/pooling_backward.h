@@ -46,6 +46,41 @@ class FoundIndices {
   Range depths_, heights_;
 };
 
+/// What an element's windows add to its gradient of a mean: a factor for each dimension.
+template <class T>
+class WindowWeights {
+ public:
+  WindowWeights(const Pooling& p, Scratch& scratch) : p_(p) {
+    for (int k = 0; k < 3; ++k) weights_[k] = p.maximum ? nullptr : scratch.take<T>(p.dims[k].windows);
+  }
+
+  /// Those of the windows that cover lines [first, end) of dx: there are tasks of a few lines of a large plane.
+  void prepare(i64 first, i64 end) {
+    fill(2, {0, p_.dims[2].windows});
+    i64 last = end - 1;
+    for (int k = 1; k >= 0; --k) {
+      const WindowDim& dim = p_.dims[k];
+      const bool part = first / dim.size == last / dim.size;
+      fill(k, {part ? windows_of(dim, first % dim.size).first : 0,
+               part ? windows_of(dim, last % dim.size).end : dim.windows});
+      first /= dim.size;
+      last /= dim.size;
+    }
+  }
+  const T* operator[](int k) const { return weights_[k]; }
+
+ private:
+  void fill(int k, Range windows) {
+    for (i64 w = windows.first; w < windows.end; ++w) {
+      const i64 n = p_.inclusive ? p_.dims[k].length : elements_of(p_.dims[k], w).count();
+      weights_[k][w] = n > 0 ? 1 / static_cast<T>(n) : 0;
+    }
+  }
+
+  const Pooling& p_;
+  T* weights_[3];
+};
+
 template <class S, bool kMaximum>
 class PoolingBackward {
  public:
@@ -55,26 +90,20 @@ class PoolingBackward {
       : p_(p),
         width_(p.dims[2]),
         writer_(scratch, {p.scale, p.keep, p.non_temporal}, p.across_channels ? 1 : p.out_at.dims[2]),
-        row_(scratch, p) {
+        row_(scratch, p),
+        weights_(p, scratch) {
     i64 most = 1;
-    for (int k = 0; k < 3; ++k) {
-      weights_[k] = scratch.take<T>(p.dims[k].windows);
-      most *= (p.dims[k].length - 1) / p.dims[k].stride + 1;
-    }
+    for (const WindowDim& dim : p.dims) most *= (dim.length - 1) / dim.stride + 1;
     sources_ = scratch.take<Source>(p.across_channels ? most : 0);
     lines_ = scratch.take<Source>(p.across_channels ? most : 0);
     widths_ = scratch.take<Range>(p.across_channels ? width_.size : 0);
   }
 
-  /// Fills tables; not done by the constructor, which also measures scratch.
-  void prepare() {
+  /// Fills tables for lines [first, end); not done by the constructor, which also measures scratch.
+  void prepare(i64 first, i64 end) {
     row_.clear();
     for (i64 w = 0; p_.across_channels && w < width_.size; ++w) widths_[w] = windows_of(width_, w);
-    for (int k = 0; k < 3; ++k)
-      for (i64 w = 0; w < p_.dims[k].windows; ++w) {
-        const i64 n = p_.inclusive ? p_.dims[k].length : elements_of(p_.dims[k], w).count();
-        weights_[k][w] = n > 0 ? 1 / static_cast<T>(n) : 0;
-      }
+    if constexpr (!kMaximum) weights_.prepare(first, end);
   }
 
   /// A line of dx; index_of(d, h) has the indices of a line of windows, also of those of the next line of dx if
@@ -218,7 +247,7 @@ class PoolingBackward {
   const WindowDim& width_;
   Writer<S, T> writer_;
   GatheredRow<S, T, kMaximum> row_;
-  T* weights_[3];
+  WindowWeights<T> weights_;
   Source *sources_, *lines_;  // of one element, of one line
   Range* widths_;             // the windows of each element of a line
   i64 index_step_ = 0, wanted_step_ = 0;
@@ -228,7 +257,7 @@ template <class S, bool kMaximum>
 void pooling_backward(const Pooling& p, i64 first, i64 end, void* memory) {
   Scratch scratch(memory);
   PoolingBackward<S, kMaximum> backward(p, scratch);
-  backward.prepare();
+  backward.prepare(first, end);
   const i64 heights = p.dims[1].size, depths = p.dims[0].size, planes = p.across_channels ? 1 : p.channels;
   const auto plane_of = [&](i64 line) { return line / heights / depths; };
   const auto depth_of = [&](i64 line) { return line / heights % depths; };

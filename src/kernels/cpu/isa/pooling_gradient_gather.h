@@ -43,9 +43,10 @@ class GatheredRow {
       const i64 n = min_of(dim_.windows - i, kStep);
       Vec<T> x = load_elements<S, T>(dy + i * p_.in_at.dims[2], p_.in_at.dims[2], n);
       if constexpr (kMaximum)
-        store(taps_of(d, h) + i, load_indices<T>(index.bytes, index.at(i), index.window_step, n) -
-                                     static_cast<Int<T>>(start + i * step) -
-                                     lane_numbers<T>() * static_cast<Int<T>>(step));
+        store(taps_of(d, h) + i,
+              (Ints<T>)((Unsigneds<T>)load_indices<T>(index.bytes, index.at(i), index.window_step, n) -
+                        static_cast<Unsigned<T>>(start + i * step) -
+                        (Unsigneds<T>)lane_numbers<T>() * static_cast<Unsigned<T>>(step)));
       else
         x = n == kStep ? x * load(weights + i) : x * load_elements<T, T>(weights + i, 1, n);
       store(gradients + i, x);
@@ -95,7 +96,7 @@ class GatheredRow {
         for (i64 b = max_of(low, q - (dim_.windows - 1)); b <= min_of(high, q + kStep - 1); ++b) {
           const Vec<T> x = load(gradients - b);
           if constexpr (kMaximum) {
-            const Int<T> wanted = here + static_cast<Int<T>>(b * stride + tap);
+            const auto wanted = static_cast<Int<T>>(here + b * stride + tap);
             acc = acc + (load(taps_of(d, h) + q - b) == Ints<T>{} + wanted ? x : Vec<T>{});
           } else {
             acc = acc + x * here;
@@ -114,7 +115,7 @@ class GatheredRow {
     for (i64 d = depths.first; d < depths.end; ++d)
       for (i64 h = heights.first; h < heights.end; ++h) {
         if constexpr (kMaximum) {
-          const i64 element = taps_of(d, h)[0] - at(d, h) - dim_.pad;
+          const i64 element = static_cast<Int<T>>(taps_of(d, h)[0] - i64{at(d, h)}) - dim_.pad;
           if (element >= max_of(which.first, inside.first) && element < min_of(which.end, inside.end))
             to[element - which.first] += gradients_of(d, h)[0];
         } else {

@@ -7,6 +7,13 @@
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
+/// Positions in an image may exceed the lanes' range: they are computed modulo that range. Those of elements of one
+/// window differ by less than kMostPositions, so that comparisons are exact.
+template <class T>
+using Unsigned = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+template <class T>
+using Unsigneds = typename VecType<Unsigned<T>, kLanes<T>>::type;
+
 /// The indices of a line of windows: those of window `w` at data + w * window_step, in elements.
 struct IndexLine {
   unsigned char* data = nullptr;
@@ -58,7 +65,7 @@ template <class To, class From, int kN>
 template <class U, class T>
 void store_indices(unsigned char* to, i64 step, const Int<T>* numbers, i64 n, i64 base, i64 base_step) {
   using Stored = typename VecType<U, kLanes<T>>::type;
-  using Wide = std::conditional_t<sizeof(U) == 8, i64, Int<T>>;
+  using Wide = std::conditional_t<sizeof(U) == 8, std::uint64_t, Unsigned<T>>;
   using Wides = typename VecType<Wide, kLanes<T>>::type;
   i64 i = 0;
   if (step == 1) {

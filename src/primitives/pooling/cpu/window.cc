@@ -39,10 +39,13 @@ bool has_planes(const DeviceInfo& d, const Problem& p) {
   kernels::Pooling job = job_of(p);
   if (job.across_channels || p.searches_x() || planes_of(p) < kernels::kPlanes) return false;
   std::array<std::int64_t, kMostSpatial> in{}, out{};
+  double elements = 1;
   for (std::size_t k = 0; k < in.size(); ++k) {
     in[k] = p.forward() ? job.dims[k].size : job.dims[k].windows;
     out[k] = p.forward() ? job.dims[k].windows : job.dims[k].size;
+    elements *= static_cast<double>(job.dims[k].size);
   }
+  if (elements >= kernels::kMostPositions) return false;
   job.planes = planes_of(p);
   return has_dense_planes(job.in_at, in) && has_dense_planes(job.out_at, out) &&
          (p.index == Index::kNone || has_dense_planes(job.index_at, p.forward() ? out : in)) &&
@@ -59,16 +62,16 @@ class CpuWindow final : public Solver<Problem> {
 
   Verdict is_applicable(const DeviceInfo&, const Problem& p) const override {
     POLYMIO_REQUIRE(p.direction == direction_, "computes another direction");
-    const Dims d(p);
-    POLYMIO_REQUIRE_MOST(Geometry(p).dims[2].stride, kMostStride, "has buffers of the width's stride");
-    // Positions in an image are larger than those in a window unless padding covers it.
-    double positions = 1, image = 1;
-    for (const WindowDim& dim : d.dims) {
-      positions *= static_cast<double>(dim.length);
-      image *= static_cast<double>(std::max(dim.size, dim.length));
+    const WindowDim row = Geometry(p).dims[2];
+    POLYMIO_REQUIRE_MOST(row.stride, kMostStride, "has buffers of the width's stride");
+    POLYMIO_REQUIRE(std::max(row.size, row.windows) < kernels::kMostPositions, "has buffers of a row of windows");
+    const bool image = p.index != Index::kNone && p.position == Position::kImage;
+    double volume = 1, last = 0;  // last: the position of a window's last element, from that of its first
+    for (const WindowDim& dim : Dims(p).dims) {
+      volume *= static_cast<double>(dim.length);
+      last = last * static_cast<double>(image ? dim.size : dim.length) + static_cast<double>(dim.length - 1);
     }
-    POLYMIO_REQUIRE(positions < kernels::kMostPositions && image < kernels::kMostPositions,
-                    "counts positions in 30 bits");
+    POLYMIO_REQUIRE(std::max(volume, last) < kernels::kMostPositions, "counts positions in a window in 30 bits");
     return {};
   }
 
