@@ -290,9 +290,10 @@ TEST_F(LargeNorms, AddLayerNormOfRows) { layer_norm(kWidth, row, column, true); 
 TEST_F(LargeNorms, AddLayerNormOfAll) { layer_norm(kCount, all, itself, true); }
 TEST_F(LargeNorms, T5LayerNormOfRows) { t5_layer_norm(kWidth, row, column); }
 TEST_F(LargeNorms, T5LayerNormOfAll) { t5_layer_norm(kCount, all, itself); }
-// Backward of all would take 16 bytes for the sums of each column.
 TEST_F(LargeNorms, LayerNormBackwardOfRows) { backward(kWidth, row, column, false); }
+TEST_F(LargeNorms, LayerNormBackwardOfAll) { backward(kCount, all, itself, false); }
 TEST_F(LargeNorms, T5LayerNormBackwardOfRows) { backward(kWidth, row, column, true); }
+TEST_F(LargeNorms, T5LayerNormBackwardOfAll) { backward(kCount, all, itself, true); }
 
 TEST_F(LargePrimitives, GroupNorm) {
   const Tensor channels(miopenFloat, {2});

@@ -25,9 +25,6 @@ struct Pass {
   bool non_temporal = false;
 };
 
-void put(DataType type, void* data, std::int64_t row, double value) {
-  if (data) dtype::store(type, data, row, value);
-}
 /// Elements [first, first + n).
 void put(DataType type, void* data, std::int64_t first, std::int64_t n, const double* values) {
   if (data) dtype::store_many(type, data, first, n, values);
@@ -75,11 +72,11 @@ void run_parameter_gradient(Stream& stream, const Problem& p, const Pass& pass, 
   operands.push(a.x, size);
   if (p.kind != Kind::kRms) operands.push(a.mean, statistic);
   operands.push(a.rstd, statistic);
-  common::reduce<double>(stream, pass.loops, operands, *pass.kernel, nullptr,
-                         [&](std::int64_t element, const double* values) {
-                           put(p.parameters, a.dw, element, values[0]);
-                           if (p.kind != Kind::kRms) put(p.parameters, a.db, element, values[1]);
-                         });
+  common::reduce_many(stream, pass.loops, operands, *pass.kernel, nullptr,
+                      [&](std::int64_t first, std::int64_t n, const double* values, std::int64_t pitch) {
+                        put(p.parameters, a.dw, first, n, values);
+                        if (p.kind != Kind::kRms) put(p.parameters, a.db, first, n, values + pitch);
+                      });
 }
 
 kernels::NormVariant variant_of(const Problem& p) {
