@@ -17,6 +17,7 @@ class PoolingScatter {
         elements_(p.dims[0].size * p.dims[1].size * p.dims[2].size),
         positions_(p.image_index ? 0 : p.dims[0].length * p.dims[1].length * p.dims[2].length),
         in_place_(adds_in_place()),
+        inside_(windows_without_padding(p.dims[2])),
         buffer_(scratch.take<T>(elements_)),
         places_(scratch.take<Place>(positions_)),
         writer_(scratch, {p.scale, p.keep, p.non_temporal}, p.out_at.dims[2]) {}
@@ -57,6 +58,10 @@ class PoolingScatter {
     i64 offset, h, w;
   };
 
+  static Range windows_without_padding(const WindowDim& dim) {
+    const i64 room = dim.size + dim.pad - dim.length, first = ceil_div(dim.pad, dim.stride);
+    return {first, max_of(first, room < 0 ? 0 : room / dim.stride + 1)};
+  }
   static bool is_below(i64 v, i64 end) { return static_cast<std::uint64_t>(v) < static_cast<std::uint64_t>(end); }
   i64 in_plane(i64 d, i64 h, i64 w) const { return (d * p_.dims[1].size + h) * p_.dims[2].size + w; }
 
@@ -81,18 +86,15 @@ class PoolingScatter {
         static_cast<const S*>(p_.in) + image * s.image + channel * s.channel + d * s.dims[0] + h * s.dims[1];
     const IndexLine index = index_line(p_, image, channel, d, h);
     const i64 depth = d * k[0].stride - k[0].pad, first = w;
-    alignas(64) T values[kRead];
-    alignas(64) Int<T> indices[kRead];
+    alignas(64) T value_buffer[kRead];
+    alignas(64) Int<T> index_buffer[kRead];
     for (i64 done = 0, n; done < count; done += n) {
       n = min_of(kRead, count - done);
-      for (i64 i = 0; i < n; i += kStep) {
-        const i64 lanes = min_of(kStep, n - i), from = first + done + i;
-        store(values + i, load_elements<S, T>(gradient + from * s.dims[2], s.dims[2], lanes));
-        store(indices + i, load_indices<T>(index.bytes, index.at(from), index.window_step, lanes));
-      }
+      const T* const values = values_at(gradient + (first + done) * s.dims[2], s.dims[2], n, value_buffer);
+      const Int<T>* const indices = indices_at(index, first + done, n, index_buffer);
       for (i64 i = 0, run; i < n; i += run) {
         run = min_of(n - i, k[2].windows - w);
-        add_row(depth, h * k[1].stride - k[1].pad, w * k[2].stride - k[2].pad, values + i, indices + i, run);
+        add_row(depth, h * k[1].stride - k[1].pad, w, values + i, indices + i, run);
         w += run;
         if (w < k[2].windows) continue;
         w = 0;
@@ -101,23 +103,55 @@ class PoolingScatter {
     }
   }
 
-  /// Adds windows of a row, the first of which starts at (depth, top, left). Those that are inside the image need no
-  /// check: each of their positions has an element.
-  void add_row(i64 depth, i64 top, i64 left, const T* values, const Int<T>* indices, i64 n) {
+  /// n elements in memory, or copies of them in the buffer.
+  static const T* values_at(const S* from, i64 step, i64 n, T* buffer) {
+    if constexpr (__is_same(S, T))
+      if (step == 1) return from;
+    for (i64 i = 0; i < n; i += kStep)
+      store(buffer + i, load_elements<S, T>(from + i * step, step, min_of(kStep, n - i)));
+    return buffer;
+  }
+  static const Int<T>* indices_at(const IndexLine& index, i64 window, i64 n, Int<T>* buffer) {
+    const unsigned char* const from = index.at(window);
+    if (index.bytes == sizeof(Int<T>) && index.window_step == 1 &&
+        reinterpret_cast<std::uintptr_t>(from) % sizeof(Int<T>) == 0)
+      return reinterpret_cast<const Int<T>*>(from);
+    const auto copy = [&]<class U>(U) {
+      for (i64 i = 0; i < n; i += kStep)
+        store(buffer + i, load_indices<U, T>(from + i * index.window_step * static_cast<i64>(sizeof(U)),
+                                             index.window_step, min_of(kStep, n - i)));
+      return buffer;
+    };
+    switch (index.bytes) {
+      case 1: return copy(std::uint8_t{});
+      case 2: return copy(std::uint16_t{});
+      case 4: return copy(std::uint32_t{});
+      default: return copy(std::uint64_t{});
+    }
+  }
+
+  /// Adds windows of a row, from number w on, which starts at (depth, top). Columns of those that are inside the image,
+  /// and rows if all are, need no check: each of their positions has an element.
+  void add_row(i64 depth, i64 top, i64 w, const T* values, const Int<T>* indices, i64 n) {
     if (p_.image_index) {
       for (i64 i = 0; i < n; ++i)
         if (is_below(indices[i], elements_)) sums_[indices[i]] += values[i];
       return;
     }
     const WindowDim& width = p_.dims[2];
-    const i64 start = in_plane(depth, top, left), room = width.size - width.length - left;
-    const bool inside = is_inside(p_.dims[0], depth) && is_inside(p_.dims[1], top);
-    const i64 first = inside ? min_of(ceil_div(max_of<i64>(-left, 0), width.stride), n) : n;
-    const i64 last = max_of(first, min_of(n, room < 0 ? 0 : room / width.stride + 1));
+    const i64 left = w * width.stride - width.pad, start = in_plane(depth, top, left);
+    const i64 first = is_inside(p_.dims[0], depth) ? min_of(max_of<i64>(inside_.first - w, 0), n) : n;
+    const i64 last = max_of(first, min_of(n, inside_.end - w));
     for (i64 i = 0; i < first; ++i) add_at_border(top, left, start, i, indices[i], values[i]);
     T* const row = sums_ + start;
-    for (i64 i = first; i < last; ++i)
-      if (is_below(indices[i], positions_)) row[i * width.stride + places_[indices[i]].offset] += values[i];
+    const auto add = [&](const auto& exists) {
+      for (i64 i = first; i < last; ++i)
+        if (exists(indices[i])) row[i * width.stride + places_[indices[i]].offset] += values[i];
+    };
+    if (is_inside(p_.dims[1], top))
+      add([&](i64 index) { return is_below(index, positions_); });
+    else
+      add([&](i64 index) { return is_below(index, positions_) && is_below(top + places_[index].h, p_.dims[1].size); });
     for (i64 i = last; i < n; ++i) add_at_border(top, left, start, i, indices[i], values[i]);
   }
   static bool is_inside(const WindowDim& dim, i64 start) { return start >= 0 && start + dim.length <= dim.size; }
@@ -150,6 +184,7 @@ class PoolingScatter {
   const Pooling& p_;
   const i64 elements_, positions_;
   const bool in_place_;
+  const Range inside_;  // the windows of a row without padding
   T* const buffer_;
   T* sums_ = nullptr;  // of the plane
   Place* const places_;
