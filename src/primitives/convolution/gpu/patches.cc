@@ -18,7 +18,6 @@ kernels::PatchShape patch_shape(const Problem& p, std::int64_t pitch = 0) {
   const auto step = [&](int axis) { return narrow(z.out[axis] == 1 ? z.in[axis] : t.stride[axis]); };
   const int channels = narrow(z.c), row_channels = first ? 1 : channels;
   kernels::PatchShape s{};
-  s.planes = first ? z.c : 1;
   s.channels = first ? channels : 1;
   s.in_d = narrow(z.in[0]);
   s.in_h = narrow(z.in[1]);
@@ -49,7 +48,9 @@ int unit_of(const kernels::PatchShape& s, DataType type) {
 }  // namespace
 
 bool has_patches(const Problem& p) {
+  constexpr std::int64_t kMostPlanes = 1 << 30;
   const bool last = p.x.is_channels_last() && p.w.is_channels_last() && p.groups() == 1;
+  if (p.n() * (last ? 1 : p.c()) * (p.spatial() > 2 ? p.in(0) : 1) > kMostPlanes) return false;
   std::int64_t taps = 1;
   for (int i = 0; i < p.spatial(); ++i) {
     const auto axis = static_cast<std::size_t>(i);
@@ -79,7 +80,7 @@ Patches::Patches(const Problem& p, std::int64_t pitch)
 kernels::PatchShape Patches::shape_of(const Call& c) const {
   kernels::PatchShape s = shape_;
   s.x_at = c.x_at;
-  s.planes *= c.images * s.in_d;
+  s.planes = narrow(c.images * s.channels * s.in_d);
   s.row /= c.unit;
   s.run /= c.unit;
   s.step /= c.unit;
@@ -88,7 +89,8 @@ kernels::PatchShape Patches::shape_of(const Call& c) const {
 }
 
 Launch Patches::launch_of(const kernels::PatchShape& s) {
-  return launch_shape(kThreads, ceil_div(std::int64_t{s.in_h} * s.row, kThreads) * ceil_div(s.planes, kPlanes));
+  return launch_shape(kThreads,
+                      ceil_div(std::int64_t{s.in_h} * s.row, kThreads) * ceil_div(std::int64_t{s.planes}, kPlanes));
 }
 
 void Patches::gather(Stream& stream, const Kernel& kernel, const Call& c) const {

@@ -18,11 +18,9 @@ typedef u32 unit_t;
 /// The first plane of the block, the unit of the thread in each of its planes, and that unit's offset in the matrix, or
 /// -1 if no filter reads it.
 typedef struct {
-  i64 plane, column;
-  int unit, size, last;  // last: of a patch, in the last of its planes
+  i64 column;
+  int plane, unit, size, last;  // last: of a patch, in the last of its planes
 } Part;
-
-INLINE int depth_of(const PatchShape* s) { return s->channels * s->filter_d * s->filter_h * s->run; }
 
 INLINE unit_t zero_unit(void) {
 #if UNIT == VECTOR && UNIT > 1
@@ -37,7 +35,7 @@ INLINE Part part_of(const PatchShape* s) {
   Part p;
   p.size = s->in_h * s->row;
   const int chunks = CEIL_DIV(p.size, THREADS);
-  p.plane = (i64)(BLOCK(0) / chunks) * PLANES;
+  p.plane = BLOCK(0) / chunks * PLANES;
   p.unit = BLOCK(0) % chunks * THREADS + THREAD(0);
   const int h = p.unit / s->row, w = p.unit - h * s->row, o1 = h / s->step_h, o2 = w / s->step;
   const int r1 = h - o1 * s->step_h, r2 = w - o2 * s->step;
@@ -47,32 +45,40 @@ INLINE Part part_of(const PatchShape* s) {
   return p;
 }
 
-/// Offset in the matrix of the first unit of a plane, or -1 if no filter reads it.
-INLINE i64 plane_offset(const PatchShape* s, i64 plane) {
-  const i64 outer = plane / s->in_d, image = outer / s->channels;
-  const int d = (int)(plane - outer * s->in_d), c = (int)(outer - image * s->channels);
-  const int o0 = d / s->step_d, r0 = d - o0 * s->step_d;
-  if (r0 >= s->filter_d || o0 >= s->out_d) return -1;
-  return (image * s->out_d + o0) * s->out_h * s->out_w * s->pitch + ((i64)c * s->filter_d + r0) * s->filter_h * s->run;
+/// A plane of x in the matrix: the offset of its first unit, or -1 if no filter reads it; whether patches end with it.
+typedef struct {
+  i64 offset;
+  int last;
+} Plane;
+
+INLINE Plane plane_of(const PatchShape* s, int plane) {
+  const int outer = plane / s->in_d, image = outer / s->channels;
+  const int d = plane - outer * s->in_d, c = outer - image * s->channels;
+  const int o0 = d / s->step_d, r0 = d - o0 * s->step_d, in_patch = c * s->filter_d + r0;
+  const i64 row = (i64)(image * s->out_d + o0) * s->out_h * s->out_w;
+  Plane p;
+  p.offset = r0 < s->filter_d && o0 < s->out_d ? row * s->pitch + in_patch * s->filter_h * s->run : -1;
+  p.last = in_patch == s->channels * s->filter_d - 1;
+  return p;
 }
 
 KERNEL THREADS_PER_BLOCK(THREADS)
     gather_patches(GLOBAL const in_t* RESTRICT x, GLOBAL in_t* RESTRICT matrix, const i64 at, const PatchShape s) {
   const Part part = part_of(&s);
-  const int depth = depth_of(&s);
+  const int zeros = s.pitch - s.channels * s.filter_d * s.filter_h * s.run;  // after a patch
   if (part.unit >= part.size || part.column < 0) return;
   GLOBAL const unit_t* from = (GLOBAL const unit_t*)(x + s.x_at) + part.unit;
   GLOBAL unit_t* to = (GLOBAL unit_t*)(matrix + at) + part.column;
   unit_t units[PLANES];
   UNROLL
-  for (int i = 0; i < PLANES; ++i) units[i] = from[MIN(part.plane + i, s.planes - 1) * part.size];
+  for (int i = 0; i < PLANES; ++i) units[i] = from[(i64)MIN(part.plane + i, s.planes - 1) * part.size];
   UNROLL
   for (int i = 0; i < PLANES; ++i) {
-    const i64 offset = part.plane + i < s.planes ? plane_offset(&s, part.plane + i) : -1;
-    if (offset < 0) continue;
-    to[offset] = units[i];
-    if (s.pitch == depth || !part.last || (part.column + offset) % s.pitch != depth - 1) continue;
-    for (int k = depth; k < s.pitch; ++k) to[offset + k - depth + 1] = zero_unit();
+    const Plane plane = plane_of(&s, part.plane + i);
+    if (part.plane + i >= s.planes || plane.offset < 0) continue;
+    to[plane.offset] = units[i];
+    if (!part.last || !plane.last) continue;
+    for (int k = 0; k < zeros; ++k) to[plane.offset + 1 + k] = zero_unit();
   }
 }
 
@@ -87,13 +93,13 @@ KERNEL THREADS_PER_BLOCK(THREADS) scatter_patches(GLOBAL const in_t* RESTRICT ma
   i64 offsets[PLANES];
   UNROLL
   for (int i = 0; i < PLANES; ++i) {
-    offsets[i] = part.column < 0 ? -1 : plane_offset(&s, MIN(part.plane + i, s.planes - 1));
+    offsets[i] = part.column < 0 ? -1 : plane_of(&s, MIN(part.plane + i, s.planes - 1)).offset;
     if (offsets[i] >= 0) units[i] = from[offsets[i]];
   }
   UNROLL
   for (int i = 0; i < PLANES; ++i) {
     if (part.plane + i >= s.planes) return;
-    const i64 to = (part.plane + i) * part.size + part.unit;
+    const i64 to = (i64)(part.plane + i) * part.size + part.unit;
     if (offsets[i] >= 0) {
       ((GLOBAL unit_t*)x)[to] = units[i];
     } else {
