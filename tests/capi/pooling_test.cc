@@ -197,6 +197,23 @@ TEST_F(PoolingApi, NanInfinityAndWindowsInThePadding) {
   EXPECT_EQ(Floats(y.begin() + 3, y.end()), Floats({-kInf, kInf, 0}));
 }
 
+TEST_F(PoolingApi, OneWindowOfNanAloneHasItsFirstElement) {
+  const Tensor x_desc(miopenFloat, {1, 1, 2, 4}), y_desc(miopenFloat, {1, 1, 1, 1});
+  Floats x(8, kNan), y(1), dy{7}, dx(8), found(8);
+  std::vector<std::uint32_t> workspace{77};
+  set(miopenPoolingMax, 2, 4, 0, 0, 2, 4);
+  expect_ok(miopenSetPoolingIndexType(pool, miopenIndexUint32));
+  {
+    const There indices(handle, workspace);
+    expect_ok(forward(x_desc, There(handle, x), y_desc, There(handle, y), indices, 4));
+    expect_ok(backward(y_desc, There(handle, dy), x_desc, There(handle, x), There(handle, dx), indices));
+  }
+  EXPECT_EQ(workspace[0], 0u);
+  EXPECT_EQ(dx, Floats({7, 0, 0, 0, 0, 0, 0, 0}));
+  expect_ok(backward(y_desc, There(handle, dy), x_desc, There(handle, x), There(handle, found)));
+  EXPECT_EQ(found, dx);
+}
+
 TEST_F(PoolingApi, AveragesCountPaddingOnlyIfInclusive) {
   const Tensor x_desc(miopenFloat, {1, 1, 2, 2}), y_desc(miopenFloat, {1, 1, 2, 2});
   const Floats x{1, 2, 3, 4};

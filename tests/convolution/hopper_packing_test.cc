@@ -380,11 +380,9 @@ TEST_F(HopperPacking, FoldsOfFewChannels) {
 
 TEST_F(HopperPacking, PatchesAreChannelsInTheOrderOfWeights) {
   // channels, outputs, height, width, filter, strides; of 16 bits steps are 64, and half of the last one may be missing
-  const int cases[][8] = {{3, 24, 32, 48, 16, 16, 16, 16},
-                          {4, 16, 17, 26, 8, 8, 8, 8},
-                          {2, 8, 17, 20, 4, 4, 5, 6},
-                          {3, 24, 44, 42, 14, 14, 14, 14},
-                          {1, 9, 13, 14, 5, 5, 6, 5}};
+  const int cases[][8] = {{3, 24, 32, 48, 16, 16, 16, 16}, {2, 16, 17, 26, 8, 8, 8, 8},
+                          {2, 8, 17, 20, 4, 4, 5, 6},      {3, 24, 44, 42, 14, 14, 14, 14},
+                          {1, 9, 24, 25, 11, 11, 12, 11},  {3, 24, 10, 72, 3, 24, 3, 24}};
   for (const DataType type : {DataType::kHalf, DataType::kFloat})
     for (const auto& v : cases) {
       const Shape s{.x = {5, v[0], v[2], v[3]}, .w = {v[1], v[0], v[4], v[5]}, .stride = {v[6], v[7]}, .type = type};
@@ -393,10 +391,21 @@ TEST_F(HopperPacking, PatchesAreChannelsInTheOrderOfWeights) {
       EXPECT_TRUE(plan.patches && plan.x.copied);
       EXPECT_EQ(plan.inner.c(), round_up(elements, half_step));
       EXPECT_EQ(plan.w.copied, elements % half_step != 0) << "forward, w is copied if it is padded";
+      for (const Direction d : kDirections)
+        EXPECT_EQ(cuda::hopper_packing_serves(problem(d, s)).text(), Verdict{}.text());
       check_directions(s);
       check_directions(s, 2);
     }
   check_directions({.x = {3, 2, 6, 16, 24}, .w = {16, 2, 2, 8, 8}, .stride = {2, 8, 8}, .type = DataType::kBFloat16});
+}
+
+TEST_F(HopperPacking, PatchesOfWholeUnitsAreNotCopied) {
+  const Shape pairs{
+      .x = {2, 32, 8, 8}, .w = {64, 32, 2, 2}, .stride = {2, 2}, .type = DataType::kHalf, .channels_last = true};
+  const Shape line{.x = {2, 4, 64}, .w = {64, 4, 16}, .stride = {16}, .type = DataType::kHalf, .channels_last = true};
+  const Shape small{.x = {2, 3, 16, 16}, .w = {64, 3, 4, 4}, .stride = {4, 4}, .type = DataType::kHalf};
+  for (const Shape& s : {pairs, line}) EXPECT_FALSE(cuda::hopper_packing(problem(Direction::kForward, s)).x.copied);
+  EXPECT_FALSE(cuda::hopper_packing(problem(Direction::kForward, small)).patches) << "a quarter would be padding";
 }
 
 TEST_F(HopperPacking, JoinsRowsAndTapsOfAFirstLayer) {

@@ -12,7 +12,7 @@ Maker cpu_blocks, cpu_rows, cpu_columns, gpu_rows;
 namespace {
 
 constexpr SolverInfo info(std::uint64_t id, const char* name, unsigned devices) {
-  return {.id = id, .name = name, .method = "Direct", .version = devices == kCpu ? 1 : 2, .devices = devices};
+  return {.id = id, .name = name, .method = "Direct", .version = 2, .devices = devices};
 }
 
 // Order decides between equal times.

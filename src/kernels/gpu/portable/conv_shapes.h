@@ -59,7 +59,8 @@ typedef struct PixelShape {
 /// in NHWC with all channels. They begin at element x_at.
 typedef struct PatchShape {
   i64 x_at;
-  int planes, channels;  // of all images; per image and depth
+  int planes;    // of all images
+  int channels;  // planes per image and depth
   int in_d, in_h, row, filter_d, filter_h, run, step_d, step_h, step, out_d, out_h, out_w;
   int pitch;  // of the matrix, at least the elements of a patch; zeros follow these
 } PatchShape;

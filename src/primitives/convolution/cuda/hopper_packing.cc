@@ -405,14 +405,12 @@ bool is_cheaper(const Problem& p, std::int64_t block, const std::optional<DataFo
 }
 
 /// Of a pixel of the matrix of patches: whole boxes of a step, or of half a step for the last.
-std::int64_t patch_channels(const Problem& p) {
-  const std::int64_t depth = depth_of(p.x), elements = p.c() * hopper_taps(p);
-  return round_up(elements, (elements - 1) % depth < depth / 2 ? depth / 2 : depth);
-}
+std::int64_t patch_channels(const Problem& p) { return round_up(p.c() * hopper_taps(p), depth_of(p.x) / 2); }
 
-/// Whether patches are copied: at most a quarter of the channels of the matrix are zeros.
+/// Whether patches are copied: x would need padding, the matrix needs little.
 bool copies_patches(const Problem& p) {
-  return has_few_channels(p) && gpu::has_patches(p) && 3 * patch_channels(p) <= 4 * p.c() * hopper_taps(p);
+  return has_few_channels(p) && p.c() % unit_of(p.x) != 0 && gpu::has_patches(p) && !gpu::has_patches_in_place(p) &&
+         8 * patch_channels(p) <= 9 * p.c() * hopper_taps(p);
 }
 
 /// x as the matrix of patches, with w as it is unless that is padded.

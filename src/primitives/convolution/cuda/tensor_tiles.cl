@@ -6,7 +6,7 @@
 // A gathered element's address is a part that depends on p plus one that depends on k, and so are its coordinates,
 // which decide whether it is in the padding. The parts of p are computed once; those of k, a step in advance, by adding
 // TILE_K to numbers of mixed radix. Tiles are copied by cp.async, several steps in advance; elements that
-// cannot be copied together pass registers, one step in advance.
+// cannot be copied together, or are converted, pass registers, one step in advance.
 // Options: IN, OUT, SECOND (as in vector.h, of 8-bit floats), CODES and SECOND_CODES (types of 8-bit operands that
 // become IN, which is bf16, on their way through registers), DITHERS_OUT (results are rounded stochastically, as in
 // conv_elements.h), FP64 for int8, DIRECTION (0, 1, 2), AXES (2, or 3 with
@@ -47,17 +47,17 @@
 #define STAGE (P_TILE + Q_TILE)
 #define OUTSIDE (-(1 << 29))  // a coordinate that stays negative with any other added to it
 
-// A thread copies a unit asynchronously or, below four bytes, the elements of four bytes (a quad), along the rows of a
-// tile or its columns as that is stored. Elements of a copy, threads side by side, and the copies of each.
-#define P_ASYNC (P_UNIT * IN_BYTES >= 4)
-#define Q_ASYNC (Q_UNIT * IN_BYTES >= 4)
-#define P_COPY (P_ASYNC ? P_UNIT : 4 / IN_BYTES)
-#define Q_COPY (Q_ASYNC ? Q_UNIT : 4 / IN_BYTES)
+// A thread copies a unit together or, below four bytes, the elements of four bytes (a quad), along the rows of a tile
+// or its columns as that is stored. Elements of a copy, threads side by side, and the copies of each.
+#define P_TOGETHER (P_UNIT * IN_BYTES >= 4)
+#define Q_TOGETHER (Q_UNIT * IN_BYTES >= 4)
+#define P_COPY (P_TOGETHER ? P_UNIT : 4 / IN_BYTES)
+#define Q_COPY (Q_TOGETHER ? Q_UNIT : 4 / IN_BYTES)
 #define P_LANES (P_LANES_K ? TILE_K / P_COPY : TILE_P / (P_K_MAJOR ? 1 : P_COPY))
 #define Q_LANES (Q_LANES_K ? TILE_K / Q_COPY : TILE_Q / (Q_K_MAJOR ? 1 : Q_COPY))
 #define P_UNITS (P_TILE / P_COPY / THREADS)
 #define Q_UNITS CEIL_DIV(Q_TILE / Q_COPY, THREADS)
-#define P_COPY_ROWS (P_ASYNC || P_K_MAJOR ? 1 : P_COPY)
+#define P_COPY_ROWS (P_TOGETHER || P_K_MAJOR ? 1 : P_COPY)
 #define PLACES_HELD (P_LANES_K ? (P_UNITS <= 4 ? P_UNITS : 0) : P_COPY_ROWS)  // in registers
 
 // Results pass local memory in slices: a block of 16 rows of every warp.
@@ -271,21 +271,21 @@ INLINE int is_inside(Place a, Place b, const int* size) {
 INLINE void gather(LOCAL in_t* tile, u32* raw, GLOBAL const OPERAND_T* gathered, LOCAL const Place* rows,
                    const Place* held, LOCAL const Columns* columns, const int* size) {
 #if P_LANES_K
-  Place fixed[P_ASYNC ? 1 : P_COPY];
+  Place fixed[P_TOGETHER ? 1 : P_COPY];
   UNROLL
-  for (int w = 0; w < (P_ASYNC ? 1 : P_COPY); ++w) fixed[w] = columns->places[PK_OF(0) + w];
+  for (int w = 0; w < (P_TOGETHER ? 1 : P_COPY); ++w) fixed[w] = columns->places[PK_OF(0) + w];
 #endif
   UNROLL
   for (int i = 0; i < P_UNITS; ++i) {
     UNROLL
-    for (int w = 0; w < (P_ASYNC ? 1 : P_COPY); ++w) {
+    for (int w = 0; w < (P_TOGETHER ? 1 : P_COPY); ++w) {
 #if P_LANES_K
       const Place row = PLACES_HELD ? held[i] : rows[P_OF(i)], column = fixed[w];
 #else
       const Place row = held[P_K_MAJOR ? 0 : w], column = columns->places[PK_OF(i) + (P_K_MAJOR ? w : 0)];
 #endif
       const int inside = is_inside(row, column, size), offset = inside ? row.source + column.source : 0;
-#if P_ASYNC
+#if P_TOGETHER
       COPY_UNIT(tile + p_at(P_OF(i), PK_OF(i)), gathered + offset, P_UNIT, inside, raw + i * RAW);
 #else
       load_element(gathered + offset, inside, w, raw + i * RAW);
@@ -300,11 +300,11 @@ INLINE void copy_plain(LOCAL in_t* tile, u32* raw, GLOBAL const OPERAND_T* plain
   UNROLL
   for (int i = 0; i < Q_UNITS; ++i) {
     UNROLL
-    for (int w = 0; w < (Q_ASYNC ? 1 : Q_COPY); ++w) {
+    for (int w = 0; w < (Q_TOGETHER ? 1 : Q_COPY); ++w) {
       const int q = Q_OF(i) + (Q_K_MAJOR ? 0 : w), k = QK_OF(i) + (Q_K_MAJOR ? w : 0);
       const int column = HAS_Q_UNIT(i) ? columns->plain[k] : -1;
       const int inside = column >= 0 && q < outputs, offset = inside ? column + q * q_stride : 0;
-#if Q_ASYNC
+#if Q_TOGETHER
       if (HAS_Q_UNIT(i)) COPY_UNIT(tile + q_at(q, k), plain + offset, Q_UNIT, inside, raw + i * RAW);
 #else
       load_element(plain + offset, inside, w, raw + i * RAW);
@@ -315,11 +315,11 @@ INLINE void copy_plain(LOCAL in_t* tile, u32* raw, GLOBAL const OPERAND_T* plain
 
 /// Quads, and units that are widened, from registers to the tiles.
 INLINE void store_quads(LOCAL in_t* p_tile, LOCAL in_t* q_tile, const u32* p_raw, const u32* q_raw) {
-#if !P_ASYNC || defined(CODES)
+#if !P_TOGETHER || defined(CODES)
   UNROLL
   for (int i = 0; i < P_UNITS; ++i) STORE_COPY(p_tile + p_at(P_OF(i), PK_OF(i)), p_raw + i * RAW, P_UNIT, CODES);
 #endif
-#if !Q_ASYNC || defined(CODES)
+#if !Q_TOGETHER || defined(CODES)
   UNROLL
   for (int i = 0; i < Q_UNITS; ++i)
     if (HAS_Q_UNIT(i)) STORE_COPY(q_tile + q_at(Q_OF(i), QK_OF(i)), q_raw + i * RAW, Q_UNIT, SECOND_CODES);

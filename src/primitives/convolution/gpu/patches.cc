@@ -31,7 +31,7 @@ kernels::PatchShape patch_shape(const Problem& p, std::int64_t pitch = 0) {
   s.out_d = narrow(z.out[0]);
   s.out_h = narrow(z.out[1]);
   s.out_w = narrow(z.out[2]);
-  s.pitch = pitch > 0 ? narrow(pitch) : s.channels * s.filter_d * s.filter_h * s.run;
+  s.pitch = narrow(pitch > 0 ? pitch : std::int64_t{s.channels} * s.filter_d * s.filter_h * s.run);
   return s;
 }
 
@@ -48,9 +48,10 @@ int unit_of(const kernels::PatchShape& s, DataType type) {
 }  // namespace
 
 bool has_patches(const Problem& p) {
-  constexpr std::int64_t kMostPlanes = 1 << 30;
+  constexpr std::int64_t kMostPlanes = 1 << 30, kMostElements = std::int64_t{1} << 31;  // of a plane
   const bool last = p.x.is_channels_last() && p.w.is_channels_last() && p.groups() == 1;
-  if (p.n() * (last ? 1 : p.c()) * (p.spatial() > 2 ? p.in(0) : 1) > kMostPlanes) return false;
+  const std::int64_t planes = p.n() * (last ? 1 : p.c()) * (p.spatial() > 2 ? p.in(0) : 1);
+  if (planes > kMostPlanes || p.x.count() / planes >= kMostElements) return false;
   std::int64_t taps = 1;
   for (int i = 0; i < p.spatial(); ++i) {
     const auto axis = static_cast<std::size_t>(i);

@@ -37,7 +37,7 @@ std::int64_t block_rows(const Problem& p) {
 }
 
 /// Whether sums for each block of rows would take longer than reading dy and x twice: if blocks have few rows, which
-/// the caches do not keep; or more memory than tens of MiB.
+/// the caches do not keep; or if the sums of a block are large.
 bool has_long_rows(const Problem& p) {
   constexpr std::int64_t kLong = 1 << 14, kLongest = 1 << 16, kMostRows = 1024, kLeastShare = 32, kLeastCount = 1 << 20;
   const std::int64_t rows = p.rows(), length = p.length();

@@ -217,7 +217,7 @@ class WindowRow {
   void reduce_one(const F<T>& f, const WindowInput<S>& in, const Range (&outer)[2], i64 start, i64 first, i64 end,
                   T elements, T* values, Int<T>* numbers) {
     Vec<T> acc = f.start();
-    Ints<T> at = Ints<T>{} + kPadding;
+    Ints<T> at = Ints<T>{} + static_cast<Int<T>>(first);  // the element that counts if all are NaN
     i64 number = 0;
     for (i64 d = outer[0].first; d < outer[0].end; ++d, number += in.number_steps[0])
       for (i64 h = outer[1].first; h < outer[1].end; ++h) {
