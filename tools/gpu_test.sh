@@ -37,11 +37,11 @@ start() {  # name, limit in seconds, command...
   (begin=$SECONDS; timeout "$limit" "$@" >"$work/$name" 2>&1; echo $? $((SECONDS - begin)) >"$work/$name.status") &
 }
 
-# Divides the lines of a file of convolutions among pieces, in a folder as the program expects it: a process compiles one
-# program after another.
+# Divides the lines of a file of convolutions among pieces, in a folder of cases: a process compiles one program after
+# another.
 divide() {  # file, pieces, folder
-  local folder piece name
-  for folder in "$POLYMIO_TEST_CASES"/*; do mkdir -p "$3/${folder##*/}"; done
+  local piece name
+  mkdir -p "$3/convolution"
   for ((piece = 0; piece < $2; ++piece)); do
     name=$3/convolution/$(basename "$1" .txt)_$piece.txt
     grep -v '^#' "$1" | awk -v piece=$piece -v pieces="$2" 'NR % pieces == piece' >"$name"
