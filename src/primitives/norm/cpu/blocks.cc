@@ -30,10 +30,8 @@ constexpr std::int64_t kSummed = 2048;                       // columns whose su
 std::int64_t block_rows(const Problem& p) {
   constexpr std::int64_t kLeast = 8, kEnough = 32;
   const std::int64_t rows = p.rows(), of_task = ceil_div(rows, kTasks);
-  const std::int64_t least = std::clamp(std::max(of_task, common::kReductionTask / p.length()), kLeast, kEnough);
-  const std::int64_t most = std::max(least, of_task);
-  const std::int64_t cached = kBlockBytes / (2 * p.length() * static_cast<std::int64_t>(size_of(p.x.type)));
-  return std::min(rows, std::clamp(cached, least, most));
+  const std::int64_t enough = std::clamp(common::kReductionTask / p.length(), kLeast, kEnough);
+  return std::min(rows, std::max(enough, of_task));
 }
 
 /// Whether sums for each block of rows would take longer than reading dy and x twice: if blocks have few rows, which
