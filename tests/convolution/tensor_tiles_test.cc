@@ -32,13 +32,14 @@ TEST(TensorTiles, OfFloat8CompileForGpusSinceAmpere) {
         SCOPED_TRACE(fmt::format("{} of {} for {}", name, name_of(type), architecture));
         Problem p = problem(direction, {.x = {1, 16, 4, 4}, .w = {16, 16, 3, 3}, .pad = {1, 1}});
         for (TensorDesc* t : {&p.x, &p.w, &p.y}) t->type = t->cast = t == &p.w ? type_of_w : type;
-        p.rounding = turn / 4 % 2 ? Rounding::kStochastic : Rounding::kStandard;
+        const auto order = static_cast<std::size_t>(direction);
+        p.rounding = (turn / 4 + order) % 2 ? Rounding::kStochastic : Rounding::kStandard;  // each pair has both
         const DeviceInfo device = usual_device(architecture);
         const auto& solver = dynamic_cast<const GpuSolver<Problem>&>(*solver_by_name(name));
         ASSERT_EQ(solver.is_applicable(device, p).text(), Verdict{}.text());
         const auto specs = solver.kernel_specs(device, p, solver.default_point(device, p));
         // The programs in turn, by another order in each direction.
-        const KernelSpec& spec = specs[(turn++ + static_cast<std::size_t>(direction)) % specs.size()];
+        const KernelSpec& spec = specs[(turn++ + order) % specs.size()];
         const bool widens = std::ranges::count(spec.options, "-DIN=bf16") > 0;
         EXPECT_EQ(widens, device.gpu.compute_capability < 89 || type == DataType::kFloat8Fnuz);
         EXPECT_FALSE(compile_program(*create_compiler(architecture), spec).binary.empty());
