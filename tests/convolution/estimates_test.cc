@@ -108,7 +108,7 @@ TEST(Estimates, OneDimensionHasFastSolversOnGpus) {
         }
 }
 
-/// Long filters of 16 bits are predicted to be the fastest on matrix units; short ones, and other types, are not.
+/// Long filters are predicted to be the fastest on matrix units, those of fp32 in parts; short ones are not.
 TEST(Estimates, LongFiltersRunOnMatrixUnits) {
   const DeviceInfo device = usual_device("cuda-sm90");
   for (const std::int64_t taps : {16, 128, 512, 8192})
@@ -128,8 +128,9 @@ TEST(Estimates, LongFiltersRunOnMatrixUnits) {
                 (!best || estimate(*s, device, p) < estimate(*best, device, p)))
               best = s;
           ASSERT_NE(best, nullptr);
-          const bool is_long = taps >= 128 && type == DataType::kBFloat16;
-          EXPECT_EQ(std::string(best->info().name).starts_with("ConvCudaLongFilters"), is_long) << best->info().name;
+          const std::string_view name = best->info().name;
+          EXPECT_EQ(name.starts_with("ConvCudaLongFilters"), taps >= 128) << name;
+          EXPECT_EQ(name.starts_with("ConvCudaLongFiltersSplit"), taps >= 128 && type == DataType::kFloat) << name;
         }
 }
 

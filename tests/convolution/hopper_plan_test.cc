@@ -558,6 +558,28 @@ TEST_F(HopperPlan, LongFiltersOfInfinities) {
   }
 }
 
+// Every pair of parts of fp32 that matters; tails, views, what is added; fp32 arithmetic for an infinity in one of the
+// operands.
+TEST_F(HopperPlan, LongFiltersInParts) {
+  const auto layer = [](Direction d, const Shape& s, Options o, std::array<int, 2> parts, int infinite = -1) {
+    o.type = DataType::kFloat;
+    o.solver = "ConvCudaLongFiltersSplit";
+    o.parts = parts;
+    o.infinite = infinite;
+    return Layer(d, s, o);
+  };
+  for (const Direction d : kDirections) {
+    const Shape s{.x = {2, 8, d == kWeights ? 60 : 200}, .w = {8, 1, 40}, .pad = {20}, .groups = 8},
+        chunks{.x = {1, 8, 1090}, .w = {8, 1, d == kWeights ? 150 : 1050}, .pad = {100}, .groups = 8};
+    for (const auto& parts : {std::array{3, 1}, std::array{1, 3}, std::array{2, 2}})
+      for (const int tile : {1, 3}) layer(d, s, {}, parts).check({tile});
+    const Options view{.alpha = 2, .beta = 1, .x_strides = {9000, 1, 24}, .y_strides = {9600, 1, 16}};
+    layer(d, s, view, {2, 2}).check({1});
+    layer(d, chunks, {.alpha = 0.5, .beta = 2}, {2, 2}).check({2});
+    for (const int infinite : {0, 1}) layer(d, s, {}, {2, 2}, infinite).check({2});
+  }
+}
+
 /// Depthwise in one dimension, of so many channels.
 Shape depthwise_1d(std::int64_t n, std::int64_t c, std::int64_t w, std::int64_t taps, std::int64_t pad) {
   return {.x = {n, c, w}, .w = {c, 1, taps}, .pad = {pad}, .groups = c};

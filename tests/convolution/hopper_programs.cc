@@ -402,6 +402,9 @@ Programs programs() {
   add_long_filters<Bfloat16, 2, 1>(all);
   add_long_filters<Half, 8, 1, 8>(all);
   add_long_filters<Bfloat16, 8, 1, 8>(all);
+  add_long_filters<SplitFloat, 4, 1>(all);
+  add_long_filters<SplitFloat, 2, 1>(all);
+  add_long_filters<SplitFloat, 1, 1>(all);
 #endif
   return all;
 }

@@ -15,7 +15,7 @@ Maker cpu_depthwise, cpu_grouped, cpu_gemm, cpu_implicit_gemm, cpu_direct, cpu_d
     cpu_winograd_large, cpu_winograd_weights, cpu_winograd_weights_large, cpu_reference;
 Maker gpu_depthwise, gpu_grouped, gpu_winograd, gpu_fft, cuda_hopper, cuda_hopper_packed, cuda_hopper_split,
     cuda_hopper_split_packed, cuda_hopper_widened, cuda_hopper_grouped, cuda_gemm, cuda_gemm_tf32, cuda_tensor,
-    cuda_depthwise_1d, cuda_long_filters, gpu_gemm, gpu_implicit_gemm, gpu_reference;
+    cuda_depthwise_1d, cuda_long_filters, cuda_long_filters_split, gpu_gemm, gpu_implicit_gemm, gpu_reference;
 
 namespace {
 
@@ -128,6 +128,11 @@ constexpr Registration<Direction> kRows[] = {
     row(141, "ConvCudaLongFiltersFwd", Algorithm::kDirect, 1, kCuda, Direction::kForward, cuda_long_filters),
     row(142, "ConvCudaLongFiltersBwd", Algorithm::kDirect, 1, kCuda, Direction::kBackwardData, cuda_long_filters),
     row(143, "ConvCudaLongFiltersWrw", Algorithm::kDirect, 1, kCuda, Direction::kBackwardWeights, cuda_long_filters),
+    row(154, "ConvCudaLongFiltersSplitFwd", Algorithm::kDirect, 1, kCuda, Direction::kForward, cuda_long_filters_split),
+    row(155, "ConvCudaLongFiltersSplitBwd", Algorithm::kDirect, 1, kCuda, Direction::kBackwardData,
+        cuda_long_filters_split),
+    row(156, "ConvCudaLongFiltersSplitWrw", Algorithm::kDirect, 1, kCuda, Direction::kBackwardWeights,
+        cuda_long_filters_split),
     row(118, "ConvGpuGemmFwd", Algorithm::kGemm, 1, kGpus, Direction::kForward, gpu_gemm),
     row(119, "ConvGpuGemmBwd", Algorithm::kGemm, 1, kGpus, Direction::kBackwardData, gpu_gemm),
     row(120, "ConvGpuGemmWrw", Algorithm::kGemm, 1, kGpus, Direction::kBackwardWeights, gpu_gemm),

@@ -137,6 +137,7 @@ class CudaDepthwise1d final : public GpuSolver<Problem> {
     if (const Verdict v = check_epilogue(p); !v) return v;
     POLYMIO_REQUIRE(!p.epilogue.scale && !p.epilogue.residual, "fuses bias and activation only");
     POLYMIO_REQUIRE(p.epilogue.activation != kPower, "does not fuse this activation");
+    POLYMIO_REQUIRE(cuda::has_16_bits(p), "not all floats of 16 bits");
     if (const Verdict v = cuda::check_depthwise_1d(d, p); !v) return v;
     const int i = *gpu::long_dimension(p);
     const auto at = static_cast<std::size_t>(i);
@@ -226,9 +227,10 @@ class CudaDepthwise1d final : public GpuSolver<Problem> {
 
 }  // namespace
 
+bool cuda::has_16_bits(const Problem& p) { return p.all_types(DataType::kHalf) || p.all_types(DataType::kBFloat16); }
+
 Verdict cuda::check_depthwise_1d(const DeviceInfo& d, const Problem& p) {
   POLYMIO_REQUIRE(cuda::has_matrix_units(d), "needs matrix units of sm80 or later");
-  POLYMIO_REQUIRE(p.all_types(DataType::kHalf) || p.all_types(DataType::kBFloat16), "not all floats of 16 bits");
   POLYMIO_REQUIRE(p.depthwise() && p.k() == p.c(), "not one input and one output channel per group");
   const auto i = gpu::long_dimension(p);
   POLYMIO_REQUIRE(i, "not along one dimension");
