@@ -45,6 +45,7 @@ double activate(const Activation& p, double x) {
     case ActivationMode::kLeakyRelu: return x > 0 ? x : p.alpha * x;
     case ActivationMode::kElu: return x > 0 ? x : p.alpha * std::expm1(x);
     case ActivationMode::kClamp: return std::fmax(p.alpha, std::fmin(p.beta, x));
+    case ActivationMode::kSwish: return x * sigmoid(p.alpha * x);
     case ActivationMode::kPassthru: break;
   }
   return x;
@@ -67,6 +68,10 @@ double activate_backward(const Activation& p, double x, double dy) {
     case ActivationMode::kLeakyRelu: return x > 0 ? dy : p.alpha * dy;
     case ActivationMode::kElu: return x > 0 ? dy : dy * p.alpha * std::exp(x);
     case ActivationMode::kClamp: return p.alpha < x && x <= p.beta ? dy : 0;
+    case ActivationMode::kSwish: {
+      const double s = sigmoid(p.alpha * x);
+      return dy * (s + p.alpha * x * s * (1 - s));
+    }
     case ActivationMode::kPassthru: break;
   }
   return dy;

@@ -8,7 +8,7 @@
 
 namespace polymio::reference {
 
-// The numbers of miopenActivationMode_t.
+// The numbers of miopenActivationMode_t; swish, x / (1 + e^(-alpha x)), is not among them.
 enum class ActivationMode {
   kPassthru = 0,
   kLogistic = 1,
@@ -21,6 +21,7 @@ enum class ActivationMode {
   kLeakyRelu = 8,
   kElu = 9,
   kClamp = 10,
+  kSwish = 11,
 };
 
 struct Activation {

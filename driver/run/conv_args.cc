@@ -53,7 +53,8 @@ void check_args(ConvArgs& args) {
   }
   if (fused_activation(args) < 0) {
     refuse_value(find_row(flags, "fuse"), args.fuse,
-                 "b (bias), n (batch norm), z (residual), as far as there are any, then 0 to 10 (activation): b0, bn3");
+                 "b (bias), n (batch norm), z (residual), as far as there are any, then 0 to 10 (activation) or 11 "
+                 "(swish): b0, bn3");
   }
   if (args.wall > 0 && args.time == 0) throw ArgError("-w --wall: needs -t 1");
   input_lens(args);
@@ -96,8 +97,9 @@ int fused_activation(const ConvArgs& args) {
   std::string_view text = args.fuse;
   for (const char part : {'b', 'n', 'z'})
     if (text.starts_with(part)) text.remove_prefix(1);
-  for (const Choice& mode : kActivationModes) {
-    if (text == std::to_string(mode.value)) return mode.value;
+  constexpr int kSwish = 11;  // graphs fuse it
+  for (int mode = 0; mode <= kSwish; ++mode) {
+    if (text == std::to_string(mode)) return mode;
   }
   return -1;
 }

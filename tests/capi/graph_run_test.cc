@@ -212,6 +212,7 @@ TEST_F(GraphRun, ProductBiasActivation) {
   for (const miopenDataType_t type : {miopenFloat, miopenHalf, miopenBFloat16})
     for (const Pointwise& f :
          {Pointwise{.mode = MIOPEN_POINTWISE_RELU_FWD}, Pointwise{.mode = MIOPEN_POINTWISE_SIGMOID_FWD},
+          Pointwise{.mode = MIOPEN_POINTWISE_SWISH_FWD, .swish_beta = 0.5},
           Pointwise{.mode = MIOPEN_POINTWISE_RELU_FWD, .upper_clip = 1.5}}) {
       GraphBuilder p(handle);
       const Sizes size = {2, 17, 24};
@@ -397,12 +398,12 @@ TEST_F(GraphRun, ConvolutionOfMixedTypes) {
 }
 
 /// Convolution, residual, bias, activation in either order of the sums.
-void convolution_chain(miopenHandle_t handle, miopenDataType_t type, bool bias_first, bool nhwc) {
+void convolution_chain(miopenHandle_t handle, miopenDataType_t type, bool bias_first, bool nhwc, const Pointwise& f) {
   GraphBuilder g(handle);
   const GraphBuilder::Window w{{1, 1}, {1, 1}, {1, 1}, {1, 1}, miopenConvolution, 0.5, 0};
-  const Sizes x = {2, 8, 6, 7}, f = {16, 8, 3, 3}, y = {2, 16, 6, 7};
+  const Sizes x = {2, 8, 6, 7}, filter = {16, 8, 3, 3}, y = {2, 16, 6, 7};
   const auto strides = [&](const Sizes& s) { return nhwc ? Sizes{s[1] * s[2] * s[3], 1, s[3] * s[1], s[1]} : Sizes{}; };
-  const int64_t tx = g.input(type, x, -1, 1, strides(x)), tf = g.input(type, f, -1, 1, strides(f)),
+  const int64_t tx = g.input(type, x, -1, 1, strides(x)), tf = g.input(type, filter, -1, 1, strides(filter)),
                 z = g.input(type, y, -1, 1, strides(y)), b = g.input(type, {1, 16, 1, 1});
   const int64_t c = g.tensor(type, y, true, strides(y)), first = g.tensor(type, y, true, strides(y)),
                 second = g.tensor(type, y, true, strides(y)), out = g.tensor(type, y, false, strides(y));
@@ -411,19 +412,22 @@ void convolution_chain(miopenHandle_t handle, miopenDataType_t type, bool bias_f
   g.convolution(ref::Direction::kForward, w, tx, tf, c);
   g.pointwise(bias_first ? with_b : with_z, {c, bias_first ? b : z}, first);
   g.pointwise(bias_first ? with_z : with_b, {first, bias_first ? z : b}, second);
-  g.pointwise(MIOPEN_POINTWISE_RELU_FWD, {second}, out);
+  g.pointwise(f, {second}, out);
   Dense want = convolution(ref::Direction::kForward, g.dense(tx), g.dense(tf), y, w);
   want = ref::pointwise(with_z, {&want, &g.dense(z)}, y);
   want = ref::pointwise(with_b, {&want, &g.dense(b)}, y);
-  want = ref::pointwise({.mode = MIOPEN_POINTWISE_RELU_FWD}, {&want}, y);
-  g.expect(out, want, 3 * error_of(type));
+  g.expect(out, ref::pointwise(f, {&want}, y), 3 * error_of(type));
   EXPECT_EQ(g.engines(), 2);
 }
 
 TEST_F(GraphRun, ConvolutionBiasResidualActivation) {
-  convolution_chain(handle, miopenFloat, false, false);
-  convolution_chain(handle, miopenFloat, true, true);
-  convolution_chain(handle, miopenHalf, false, true);
+  const Pointwise relu{.mode = MIOPEN_POINTWISE_RELU_FWD},
+      swish{.mode = MIOPEN_POINTWISE_SWISH_FWD, .swish_beta = 1.25};
+  convolution_chain(handle, miopenFloat, false, false, relu);
+  convolution_chain(handle, miopenFloat, true, true, relu);
+  convolution_chain(handle, miopenHalf, false, true, relu);
+  convolution_chain(handle, miopenFloat, true, false, swish);
+  convolution_chain(handle, miopenBFloat16, true, true, swish);
 }
 
 TEST_F(GraphRun, SumOfTwoConvolutions) {

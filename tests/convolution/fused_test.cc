@@ -19,7 +19,7 @@
 namespace polymio::convolution {
 namespace {
 
-constexpr int kRelu = 3, kPower = 6, kLeaky = 8, kClamp = 10, kModes = 11;
+constexpr int kRelu = 3, kPower = 6, kLeaky = 8, kClamp = 10, kModes = 12;
 
 Handle& handle() {
   static Handle h(test::device_name(), nullptr);

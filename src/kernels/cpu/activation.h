@@ -11,13 +11,13 @@ namespace polymio::kernels {
 /// kBackwardFromY: `x` holds the forward result, because the forward pass ran in place. Logistic, tanh,
 /// softrelu and ELU compute the derivative from it; the other functions treat it as x.
 enum class ActivationPass : int { kForward = 0, kBackward = 1, kBackwardFromY = 2 };
-inline constexpr int kActivationModes = 11, kActivationPasses = 3;
+inline constexpr int kActivationModes = 12, kActivationPasses = 3;
 
 /// result = scale * f(x) + keep * result, or dy * f'(x) instead of f(x). x, dy and result may be the same
 /// buffer; the old result is not read if keep is 0.
 struct Activation {
   DataType type = DataType::kFloat;
-  int mode = 0;  // miopenActivationMode_t
+  int mode = 0;  // miopenActivationMode_t, or 11: x / (1 + e^(-alpha x))
   ActivationPass pass = ActivationPass::kForward;
   const void* x = nullptr;
   const void* dy = nullptr;  // backward only

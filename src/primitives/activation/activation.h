@@ -13,7 +13,7 @@
 
 namespace polymio::activation {
 
-/// Numbers equal miopenActivationMode_t, which gives the formulas.
+/// Numbers equal miopenActivationMode_t, which gives the formulas, but for the last one: only epilogues have it.
 enum class Mode : int {
   kPassthru = 0,
   kLogistic = 1,
@@ -26,8 +26,9 @@ enum class Mode : int {
   kLeakyRelu = 8,
   kElu = 9,
   kClamp = 10,
+  kSwish = 11,  // x / (1 + e^(-alpha x))
 };
-inline constexpr int kModes = 11;
+inline constexpr int kModes = 11, kEpilogueModes = 12;
 const char* name_of(Mode);
 
 /// Parameters of the function, rounded to float unless the tensors are fp64.

@@ -11,7 +11,7 @@
 namespace polymio::activation {
 const char* name_of(Mode m) {
   static constexpr const char* kNames[] = {"passthru", "logistic",    "tanh",      "relu", "softrelu", "abs",
-                                           "power",    "clippedrelu", "leakyrelu", "elu",  "clamp"};
+                                           "power",    "clippedrelu", "leakyrelu", "elu",  "clamp",    "swish"};
   return kNames[static_cast<int>(m)];
 }
 

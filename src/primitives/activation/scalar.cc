@@ -35,6 +35,7 @@ double value_at(Mode mode, const Parameters& p, double x) {
       const double below = x > p.beta ? p.beta : x;
       return below < p.alpha ? p.alpha : below;
     }
+    case Mode::kSwish: return x * logistic(p.alpha * x);
   }
   return x;
 }
@@ -58,6 +59,7 @@ double gradient_at(Mode mode, const Parameters& p, double x, double dy) {
     case Mode::kLeakyRelu: return x <= 0 ? dy * p.alpha : dy;
     case Mode::kElu: return x <= 0 ? dy * p.alpha * std::exp(x) : dy;
     case Mode::kClamp: return x <= p.alpha || x > p.beta ? 0 : dy;
+    case Mode::kSwish: return dy * logistic(p.alpha * x) * (1 + p.alpha * x * logistic(-p.alpha * x));
   }
   return dy;
 }

@@ -80,11 +80,15 @@ double error_bound(const Problem& p, ErrorClass error, const Sum& e) {
   return bound;
 }
 
-/// Applies the activation to ranges; activations are monotone on either side of 0.
+/// Applies the activation to ranges; activations are monotone on either side of 0, swish also of its least value.
 void activate(Stream& stream, const Problem& p, const Problem::Args& a, std::vector<Accepted>& ranges) {
+  constexpr double kLeastOfSwish = -1.2784645427610738;  // times alpha
+  const bool swish = p.epilogue.activation == static_cast<int>(activation::Mode::kSwish) && a.activation_alpha != 0;
+  const double least = swish ? kLeastOfSwish / a.activation_alpha : 0;
   std::vector<double> values;
   for (const Accepted& r : ranges)
-    for (const double v : {r.low, r.high, std::clamp(0.0, r.low, r.high), r.want}) values.push_back(v);
+    for (const double v : {r.low, r.high, std::clamp(0.0, r.low, r.high), std::clamp(least, r.low, r.high), r.want})
+      values.push_back(v);
   const std::int64_t lens[] = {static_cast<std::int64_t>(values.size())};
   activation::apply(stream, make_tensor(DataType::kDouble, lens, {}), values.data(),
                     static_cast<activation::Mode>(p.epilogue.activation),
@@ -93,9 +97,9 @@ void activate(Stream& stream, const Problem& p, const Problem::Args& a, std::vec
   const double function_error = p.all_types(DataType::kDouble) ? 0x1p-44 : 0x1p-18;
   const double* v = values.data();
   for (Accepted& r : ranges) {
-    const auto [low, high] = std::minmax({v[0], v[1], v[2]});
-    r = {low - function_error * std::fabs(low), high + function_error * std::fabs(high), v[3]};
-    v += 4;
+    const auto [low, high] = std::minmax({v[0], v[1], v[2], v[3]});
+    r = {low - function_error * std::fabs(low), high + function_error * std::fabs(high), v[4]};
+    v += 5;
   }
 }
 

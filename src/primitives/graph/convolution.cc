@@ -121,7 +121,7 @@ void Draft::add_convolution(const Node& n, const Epilogue& fused) {
   convolution::Problem::Args values;
   values.alpha = c.alpha * fused.scale;
   values.beta = fused.residual >= 0 ? fused.residual_scale : indirect ? 0 : c.beta;
-  values.activation_alpha = fused.clip;
+  values.activation_alpha = fused.alpha;
   problem.scalars = values.beta != 0    ? convolution::Scalars::kBilinear
                     : values.alpha != 1 ? convolution::Scalars::kScale
                                         : convolution::Scalars::kDefault;

@@ -222,7 +222,7 @@ void Draft::add_product(const Node& n, const Epilogue& fused) {
               args.b = on.address(b);
               args.c = on.address(result);
               if (problem.epilogue.bias) args.bias = on.address(bias);
-              args.activation_alpha = fused.clip;
+              args.activation_alpha = fused.alpha;
               args.workspace = on.scratch;
               args.workspace_bytes = plan->workspace;
               plan->invoke(on.stream, &args);

@@ -65,8 +65,8 @@ class Draft {
   struct Epilogue {
     int bias = -1, residual = -1, y = -1;  // tensors; -1: none
     double scale = 1, residual_scale = 1;  // y = f(scale * product + residual_scale * residual + bias)
-    int activation = 0;                    // as miopenActivationMode_t
-    double clip = 0;                       // of a clipped ReLU
+    int activation = 0;                    // activation::Mode
+    double alpha = 0;                      // of the activation
   };
   void add_convolution(const Node&, const Epilogue&);
   /// With a bias and an activation.

@@ -64,13 +64,16 @@ class Finder {
     return tensor(t).desc.type == tensor(other).desc.type && tensor(t).desc.lens == tensor(other).desc.lens;
   }
 
-  static std::optional<activation::Mode> activation_of(const Pointwise& p) {
+  /// The activation, and its alpha.
+  static std::optional<std::pair<activation::Mode, double>> activation_of(const Pointwise& p) {
     if (p.alpha1 != 1) return {};
     switch (p.mode) {
       case Mode::kRelu:
         if (p.lower_clip != 0 || p.lower_slope != 0) return {};
-        return p.upper_clip >= Pointwise{}.upper_clip ? activation::Mode::kRelu : activation::Mode::kClippedRelu;
-      case Mode::kSigmoid: return activation::Mode::kLogistic;
+        if (p.upper_clip >= Pointwise{}.upper_clip) return {{activation::Mode::kRelu, 0}};
+        return {{activation::Mode::kClippedRelu, p.upper_clip}};
+      case Mode::kSigmoid: return {{activation::Mode::kLogistic, 0}};
+      case Mode::kSwish: return {{activation::Mode::kSwish, p.swish_beta}};
       default: return {};
     }
   }
@@ -79,10 +82,10 @@ class Finder {
   void take_activation(Draft::Epilogue& e, std::vector<int>& nodes, int& y) const {
     const int last = reader(y);
     if (last < 0 || node(last).kind != Kind::kPointwise || !are_alike(node(last).out, y)) return;
-    const auto mode = activation_of(node(last).pointwise);
-    if (!mode) return;
-    e.activation = static_cast<int>(*mode);
-    e.clip = node(last).pointwise.upper_clip;
+    const auto found = activation_of(node(last).pointwise);
+    if (!found) return;
+    e.activation = static_cast<int>(found->first);
+    e.alpha = found->second;
     nodes.push_back(last);
     y = node(last).out;
   }

@@ -126,7 +126,7 @@ void validate(const Problem& p) {
               "a matrix of {} has sizes {} and strides {}: sizes must be positive, strides not negative",
               name_of(t->type), sizes_text(*t), strides_text(*t));
   require_separate(p.c, "c");
-  constexpr int kPower = static_cast<int>(activation::Mode::kPower), kLast = activation::kModes - 1;
+  constexpr int kPower = static_cast<int>(activation::Mode::kPower), kLast = activation::kEpilogueModes - 1;
   require(p.epilogue.activation >= 0 && p.epilogue.activation <= kLast && p.epilogue.activation != kPower,
           "the activation after a product is {}: allowed are 0 to {}, but {}", p.epilogue.activation, kLast, kPower);
   require(p.epilogue.empty() || p.c.type != DataType::kDouble, "nothing follows products of fp64");

@@ -8,8 +8,21 @@
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
 
-// miopenActivationMode_t
-enum Mode : int { kPassthru, kLogistic, kTanh, kRelu, kSoftrelu, kAbs, kPower, kClippedRelu, kLeakyRelu, kElu, kClamp };
+// miopenActivationMode_t, and one more
+enum Mode : int {
+  kPassthru,
+  kLogistic,
+  kTanh,
+  kRelu,
+  kSoftrelu,
+  kAbs,
+  kPower,
+  kClippedRelu,
+  kLeakyRelu,
+  kElu,
+  kClamp,
+  kSwish
+};
 using Pass = ActivationPass;
 
 // ---- the functions ----
@@ -53,13 +66,18 @@ static inline Vec<float> power(Vec<float> x, const Constants<float>& c, bool der
   return result;
 }
 
+template <class T>
+Vec<T> logistic(Vec<T> x) {
+  const Vec<T> one = broadcast<T>(1), u = exp_of<T>(-absolute<T>(x));
+  return (x >= Vec<T>{} ? one : u) / (one + u);
+}
+
 /// f(x). NaN stays NaN.
 template <int kMode, class T>
 Vec<T> forward(Vec<T> x, const Constants<T>& c) {
-  const Vec<T> zero{}, one = broadcast<T>(1);
+  const Vec<T> zero{};
   if constexpr (kMode == kLogistic) {
-    const Vec<T> u = exp_of<T>(-absolute<T>(x));
-    return (x >= zero ? one : u) / (one + u);
+    return logistic<T>(x);
   } else if constexpr (kMode == kTanh) {
     const Vec<T> z = x * c.alpha, u = expm1_down<T>(-2 * absolute<T>(z));
     return with_sign<T>(u / (u + 2), z) * c.beta;
@@ -81,6 +99,8 @@ Vec<T> forward(Vec<T> x, const Constants<T>& c) {
   } else if constexpr (kMode == kClamp) {
     const Vec<T> bottom = broadcast<T>(c.alpha), top = broadcast<T>(c.beta), below = x > top ? top : x;
     return below < bottom ? bottom : below;
+  } else if constexpr (kMode == kSwish) {
+    return x * logistic<T>(x * c.alpha);
   }
   return x;
 }
@@ -98,8 +118,7 @@ Vec<T> backward(Vec<T> x, Vec<T> dy, const Constants<T>& c) {
   } else if constexpr (kMode == kRelu) {
     return x <= zero ? zero : dy;
   } else if constexpr (kMode == kSoftrelu) {
-    const Vec<T> u = exp_of<T>(-absolute<T>(x));
-    return dy * ((x >= zero ? one : u) / (one + u));
+    return dy * logistic<T>(x);
   } else if constexpr (kMode == kAbs) {
     return x < zero ? -dy : x > zero ? dy : zero;
   } else if constexpr (kMode == kPower) {
@@ -114,6 +133,9 @@ Vec<T> backward(Vec<T> x, Vec<T> dy, const Constants<T>& c) {
   } else if constexpr (kMode == kClamp) {
     const Vec<T> below = x > broadcast<T>(c.beta) ? zero : dy;
     return x <= broadcast<T>(c.alpha) ? zero : below;
+  } else if constexpr (kMode == kSwish) {
+    const Vec<T> z = x * c.alpha;
+    return dy * logistic<T>(z) * (one + z * logistic<T>(-z));
   }
   return dy;
 }

@@ -1,4 +1,4 @@
-// Activation functions and their derivatives. -DMODE is the number of the function in the C API.
+// Activation functions and their derivatives. -DMODE is the number of the function in the C API, or 11.
 // SPDX-License-Identifier: MIT
 #pragma once
 
@@ -12,6 +12,7 @@
 #define LEAKY_RELU 8
 #define ELU 9
 #define CLAMP 10
+#define SWISH 11  // of epilogues
 
 /// f(x). NaN gives NaN.
 INLINE num activate(const int mode, num x, num alpha, num beta, num gamma) {
@@ -40,6 +41,10 @@ INLINE num activate(const int mode, num x, num alpha, num beta, num gamma) {
     case CLAMP: {
       const num below = x > beta ? beta : x;
       return below < alpha ? alpha : below;
+    }
+    case SWISH: {
+      const num z = x * alpha, e = exp_of(-abs_of(z));
+      return x * ((z >= 0 ? 1 : e) / (1 + e));
     }
     default: return x;
   }
