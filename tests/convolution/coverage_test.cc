@@ -19,6 +19,7 @@ namespace polymio::convolution {
 namespace {
 
 constexpr int kProblems = 2000;
+constexpr std::size_t kMostWorkspace = std::size_t{512} << 20;
 
 /// An H100, an AMD GPU, and an OpenCL device without double precision.
 std::vector<DeviceInfo> gpus() {
@@ -139,7 +140,7 @@ double least_us(const DeviceInfo& d, const Problem& p) {
 TEST(Coverage, EveryProblemHasASolverBesidesTheReference) {
   const auto devices = gpus();
   Draw draw(1), draw_types(2);
-  int drawn = 0, large = 0, slow = 0, of_spatial[4] = {};
+  int drawn = 0, large = 0, slow = 0, too_much = 0, of_spatial[4] = {};
   while (drawn < kProblems) {
     Problem p;
     try {
@@ -151,6 +152,7 @@ TEST(Coverage, EveryProblemHasASolverBesidesTheReference) {
     ++of_spatial[p.spatial()];
     large += std::max({p.x.count(), p.w.count(), p.y.count()}) > std::int64_t{1} << 30;
     SCOPED_TRACE(p.key());
+    bool exceeds = false;
     for (const DeviceInfo& d : devices)
       for (const std::size_t limit : {SIZE_MAX, std::size_t{0}}) {
         SCOPED_TRACE(d.architecture + (limit == 0 ? ", no workspace" : ""));
@@ -158,10 +160,14 @@ TEST(Coverage, EveryProblemHasASolverBesidesTheReference) {
         double least = INFINITY;
         for (const SolverBase* s : solvers(p.direction, d.kind)) {
           if (!admit(*s, d, p, {.workspace_limit = limit})) continue;
-          if (s->info().reference)
+          if (s->info().reference) {
             reference = true;
-          else
-            least = std::min(least, s->estimate(d, p, *starting_point(*s, d, p, limit)));
+            continue;
+          }
+          const TunePoint point = *starting_point(*s, d, p, limit);
+          // Besides, weights may be copied, or added, in fp32.
+          exceeds |= s->workspace_size(d, p, point) > kMostWorkspace + 4 * static_cast<std::size_t>(p.w.count());
+          least = std::min(least, s->estimate(d, p, point));
         }
         EXPECT_EQ(reference, least < INFINITY);
         constexpr double kLatencyUs = 100;  // of a few launches and the steps of one block
@@ -169,6 +175,7 @@ TEST(Coverage, EveryProblemHasASolverBesidesTheReference) {
         EXPECT_LT(least, kLatencyUs + 1000 * least_us(d, p));
         slow += least > kLatencyUs + 100 * least_us(d, p);
       }
+    too_much += exceeds;
     const Problem eight = with_float8(draw_types, p);
     for (const DeviceInfo& d : devices) {
       const SolverList list = solvers(eight.direction, d.kind);
@@ -183,6 +190,8 @@ TEST(Coverage, EveryProblemHasASolverBesidesTheReference) {
   }
   // Predicted below 1 % of the floor: groups of few channels in 16 bits without matrix units.
   EXPECT_LE(slow, kProblems / 100);
+  // Copies for a row of results that are larger, and weights with few outputs, whose copies are padded.
+  EXPECT_LE(too_much, kProblems / 500);
   EXPECT_GT(large, kProblems / 100);
   for (int i = 1; i <= 3; ++i) EXPECT_GT(of_spatial[i], kProblems / 10);
 }
@@ -246,7 +255,7 @@ TEST(Coverage, UserShapesHaveFastSolversInLittleWorkspace) {
             for (const SolverBase* s : solvers(p.direction, d.kind)) {
               if (s->info().reference || !admit(*s, d, p, {.workspace_limit = SIZE_MAX})) continue;
               const TunePoint point = *starting_point(*s, d, p, SIZE_MAX);
-              EXPECT_LE(s->workspace_size(d, p, point), std::size_t{512} << 20) << s->info().name;
+              EXPECT_LE(s->workspace_size(d, p, point), kMostWorkspace) << s->info().name;
               least = std::min(least, s->estimate(d, p, point));
             }
             EXPECT_LT(least, 100 + 100 * least_us(d, p));

@@ -25,6 +25,7 @@ struct Tiles {
 
 constexpr std::int64_t kLine = 16;  // floats: alignment of the spectra
 constexpr std::int64_t kMinTaps = 5, kMaxTaps = 12;
+constexpr std::int64_t kMostWorkspace = 512 << 20;
 
 /// Backward data is a forward convolution of dy with flipped filters.
 struct Plan {
@@ -76,6 +77,8 @@ WorkspaceLayout layout_of(const Plan& plan, const gpu::Product& product) {
   return at;
 }
 
+std::int64_t bytes_of(const Plan& plan, const gpu::Product& product) { return 4 * layout_of(plan, product).end; }
+
 Strides strides_of(const TensorDesc& t) { return {t.strides[0], t.strides[1], t.strides[2], t.strides[3]}; }
 
 class GpuFft final : public GpuSolver<Problem> {
@@ -99,7 +102,11 @@ class GpuFft final : public GpuSolver<Problem> {
                     "spectra too large");
     POLYMIO_REQUIRE(4.0 * kFrequencies * static_cast<double>(p.c()) * static_cast<double>(p.k()) <= kMax,
                     "spectra of the filters too large");
-    return gpu::Product(d, plan_of(p).product, 0).check();
+    const Plan plan = plan_of(p);
+    const gpu::Product product(d, plan.product, 0);
+    if (const Verdict v = product.check(); !v) return v;
+    POLYMIO_REQUIRE_MOST(bytes_of(plan, product), kMostWorkspace, "bytes of spectra");
+    return {};
   }
 
   // The rounding errors of a tile, also of its largest elements, affect all of its results.
@@ -115,8 +122,10 @@ class GpuFft final : public GpuSolver<Problem> {
 
   TuneSpace tune_space(const DeviceInfo&, const Problem&) const override { return {{"product", {0, 1, 2, 3, 4}}}; }
 
-  bool is_valid(const DeviceInfo&, const Problem&, const TunePoint& point) const override {
-    return point.size() == 1 && point[0] >= 0 && point[0] < gpu::Product::kTiles;
+  bool is_valid(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    if (point.size() != 1 || point[0] < 0 || point[0] >= gpu::Product::kTiles) return false;
+    const Plan plan = plan_of(p);
+    return bytes_of(plan, {d, plan.product, point[0]}) <= kMostWorkspace;
   }
 
   TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
@@ -125,7 +134,7 @@ class GpuFft final : public GpuSolver<Problem> {
 
   std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     const Plan plan = plan_of(p);
-    return static_cast<std::size_t>(layout_of(plan, {d, plan.product, point[0]}).end) * sizeof(float);
+    return static_cast<std::size_t>(bytes_of(plan, {d, plan.product, point[0]}));
   }
 
   std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
