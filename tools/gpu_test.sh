@@ -2,7 +2,7 @@
 # Every test that needs an NVIDIA GPU: all cases on CUDA and on NVIDIA's OpenCL, PyTorch's memory and CUDA graphs, the
 # HIP layer with client programs, the demo, a memory check of every kernel. Usage: gpu_test.sh BUILD_DIR [PART [CASES_DIR]];
 # the last line says passed or failed. Parts, of about ten minutes each on 16 cores, where one run must not take longer:
-# cuda (with PyTorch, HIP and the demo), opencl, checks (tune points and memory checks); otherwise all.
+# cuda (with PyTorch, HIP and the demo), opencl, checks (tune points, repeated runs, memory checks); otherwise all.
 # SPDX-License-Identifier: MIT
 set -uo pipefail
 build=$(cd "$1" && pwd)
@@ -95,6 +95,15 @@ start_tune_points() {  # every one of the kernels whose tiles are templates, a p
   done
 }
 
+start_repeated_runs() {  # beside all other processes: results must have the same bits
+  local file
+  for file in gpu_hopper gpu_hopper_bytes gpu_hopper_groups gpu_hopper_packed gpu_hopper_split gpu_tensor_tiles \
+    gpu_long_filters gpu_kernels depthwise_1d; do
+    POLYMIO_TEST_RUNS=20 POLYMIO_TEST_ONLY=ConvHopper,ConvCuda POLYMIO_TEST_WITHOUT=ConvCudaGemm \
+      POLYMIO_TEST_DEVICE=cuda:0 start "repeated.$file" 540 "$build/bin/solver_tests" --gtest_filter="*/convolution_$file"
+  done
+}
+
 start_memory_checks() {  # a small problem per kernel
   local tool job i every
   export POLYMIO_TEST_DEVICE=cuda:0
@@ -173,7 +182,7 @@ if runs opencl; then
 fi
 checker=$(command -v compute-sanitizer)
 for device in "${devices[@]}"; do start_all_on "$device"; done
-runs checks && start_tune_points && [ -n "$checker" ] && start_memory_checks
+runs checks && start_tune_points && start_repeated_runs && [ -n "$checker" ] && start_memory_checks
 sleep 1
 for device in "${devices[@]}"; do
   report "cases on $device" "cases.$device.*[a-z0-9_]"
@@ -182,6 +191,7 @@ for device in "${devices[@]}"; do
 done
 if runs checks; then
   report "tune points" "points.*[0-9]"
+  report "20 runs of each solver" "repeated.*[a-z0-9]"
   [ -z "$checker" ] || for tool in memcheck racecheck; do report $tool "$tool.*[0-9]"; done
 fi
 echo "$SECONDS s"

@@ -1,7 +1,8 @@
 // Every registered solver x every line of tests/cases x every direction, against the independent evaluation in double;
 // see check() for what else is checked. On the device that POLYMIO_TEST_DEVICE names, the CPU by default; with
 // POLYMIO_TEST_EVERY=n only every n-th line of a file, with POLYMIO_TEST_ONLY=name,.. only solvers whose names begin
-// so, with POLYMIO_TEST_WITHOUT=name,.. only all others, with POLYMIO_TEST_POINTS=all every tune point.
+// so, with POLYMIO_TEST_WITHOUT=name,.. only all others, with POLYMIO_TEST_POINTS=all every tune point, with
+// POLYMIO_TEST_RUNS=n so many runs of each (2), whose results must have the same bits if the solver is deterministic.
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 
@@ -125,13 +126,16 @@ void expect_right(const Case& c, const SolverBase& solver, const std::vector<Byt
 void check(Handle& handle, const Case& c, const SolverBase& solver, const TunePoint& point) {
   const std::vector<Bytes> results = run(handle, c, solver, point, 0, false);
   expect_right(c, solver, results);
-  // As many elements as the solver needs bytes of alignment.
-  const std::vector<Bytes> again =
-      run(handle, c, solver, point, static_cast<std::size_t>(solver.info().alignment), true);
-  if (solver.info().deterministic) {
-    EXPECT_TRUE(results == again) << "a second run, at other addresses, differs";
-  } else {
-    expect_right(c, solver, again);
+  const char* const runs = std::getenv("POLYMIO_TEST_RUNS");
+  for (int i = 1; i < (runs ? std::atoi(runs) : 2); ++i) {
+    // As many elements as the solver needs bytes of alignment.
+    const std::vector<Bytes> again =
+        run(handle, c, solver, point, static_cast<std::size_t>(solver.info().alignment), true);
+    if (solver.info().deterministic) {
+      EXPECT_TRUE(results == again) << "run " << i + 1 << ", at other addresses, differs";
+    } else {
+      expect_right(c, solver, again);
+    }
   }
 }
 
