@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <algorithm>
 #include <array>
 
 #include "driver/run/shape_args.h"
@@ -10,7 +11,7 @@ namespace polymio::driver {
 
 struct CatArgs {
   DataType type = kFloat;
-  std::array<std::string, 8> inputs{"2x32x128x128", "2x32x128x128"};
+  std::array<std::string, 8> inputs;
   std::string output_strides;
   std::int64_t dim = 1, directions = kForward;
 
@@ -21,17 +22,19 @@ struct CatArgs {
     Flags all{{"F", "forw", Integer{&directions, 1, 1}, "1 forward", Part::kOption},
               {"d", "dim", Integer{&dim, -8, 7}, "dimension of the concatenation", Part::kShape}};
     for (std::size_t i = 0; i < inputs.size(); ++i)
-      all.push_back({kLetters[i], kNames[i], Text{&inputs[i], "SIZES"}, "sizes of an input, such as 2x32x128",
-                     i < 2 ? Part::kShape : Part::kOption});
+      all.push_back({kLetters[i], kNames[i], Text{&inputs[i], "SIZES"},
+                     i < 2 ? "sizes of an input, such as 2x32x128 (without any: 2x32x128x128)"
+                           : "sizes of an input, such as 2x32x128",
+                     Part::kOption});
     all.push_back({"", "output_strides", Text{&output_strides, "STRIDES"}, "of y, such as 64x1", Part::kOption});
     return all;
   }
   std::vector<reference::Tensor> tensors() {
+    if (std::ranges::all_of(inputs, &std::string::empty)) inputs[0] = inputs[1] = "2x32x128x128";
     std::vector<reference::Tensor> all;
     const Flags flags = rows();
     for (std::size_t i = 0; i < inputs.size(); ++i)
       if (!inputs[i].empty()) all.push_back(shape_of(flags[2 + i], static_cast<reference::Type>(type)));
-    if (all.empty()) throw ArgError("-1 --input1: concatenation needs an input");
     return all;
   }
   std::size_t axis(const std::vector<reference::Tensor>& all) const {
