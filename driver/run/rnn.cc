@@ -23,7 +23,7 @@ class Rnn final : public TensorOperation {
   Flags flags() override { return with_run_flags(rnn_.rows()); }
   void check_flags() override {
     rnn_.check();
-    args_.directions = rnn_.directions == 0 ? 7 : rnn_.directions;
+    args_.directions = rnn_.directions != 0 ? rnn_.directions : rnn_.inference != 0 ? kForward : 7;
     network_ = rnn_.network();
   }
 

@@ -35,7 +35,8 @@ struct RnnArgs {
             {"b", "bias", Integer{&bias, 0, 1}, "1: with biases", Part::kShape},
             {"p", "inputmode", Integer{&skip, 0, 1}, "1: x enters the first layer without a matrix", Part::kShape},
             {"a", "rnnalgo", Integer{&algorithm, 0, 2}, "the algorithm: all give the same results", Part::kOption},
-            {"c", "fwdtype", Integer{&inference, 0, 1}, "1: forward is inference, 0: training", Part::kOption},
+            {"c", "fwdtype", Integer{&inference, 0, 1}, "1: forward is inference, and the only direction; 0: training",
+             Part::kOption},
             {"q", "use_padding", Integer{&padded, 0, 1}, "1: x and y have all samples at every step", Part::kOption},
             {"I", "io_layout", Integer{&layout, 0, 3},
              "functions with sequence tensors: 1 packed, 2 steps first, 3 samples first; 0: those with arrays of "
@@ -53,6 +54,9 @@ struct RnnArgs {
   void check() const {
     if (!std::is_sorted(batch.rbegin(), batch.rend()) || static_cast<std::int64_t>(batch.size()) > steps)
       throw ArgError("-n --batchsize: at most a number for each step, and they must not ascend");
+    if (inference != 0 && (directions & ~kForward) != 0)
+      throw ArgError("-F --forw: bad value '" + std::to_string(directions) +
+                     "', allowed with -c --fwdtype 1: 0 or 1, since inference writes no reserve for the gradients");
     if (skip && input != hidden) throw ArgError("-p --inputmode 1: -W and -H must be equal");
   }
 

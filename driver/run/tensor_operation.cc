@@ -131,7 +131,9 @@ std::int64_t TensorOperation::directions() const {
 }
 
 std::string TensorOperation::title(Direction which) const {
-  return fmt::format("{} {}", which == kForward ? "Forward" : "Backward", primitive_.label);
+  const bool one_gradient = (available() & kBackwardWeights) == 0;
+  return fmt::format("{} {}", one_gradient && which != kForward ? "Backward" : direction_title(which),
+                     primitive_.label);
 }
 
 std::string TensorOperation::line(Direction which) {

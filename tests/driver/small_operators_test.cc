@@ -15,7 +15,8 @@ TEST(Driver, SmallOperatorsVerify) {
         "adamwbfp16 -n 3 -c 5 -H 4 -W 6 --weight_decay 0.1", "ampadam -n 2 --found_inf 1", "ampadamw -n 2 --step 7",
         "transformersadamwfp16 -n 2 --step_tensor 1", "transformersampadamw -n 2 --scale 4",
         "cat -1 2x3x4 -2 2x5x4 -d -2", "catint8 -1 7@3 -2 9 -d 0 --output_strides 2", "getitem -I 9x6 -N 4x5 -D 1",
-        "cat -1 2x3x4 -d 1", "getitemfp16 -I 9x6 -N 50 -D 0,1 --slices 0,1,9,2 --offset 6 --outside 1"}) {
+        "cat -1 2x3x4 -d 1", "getitemfp16 -I 9x6 -N 50 -D 0,1 --slices 0,1,9,2 --offset 6 --outside 1",
+        "lstm -n 4 -k 3 -H 8 -W 8 -c 1"}) {
     const Outcome outcome = drive(line + " -i 2 -t 1");
     EXPECT_EQ(outcome.status, 0) << line << '\n' << outcome.text;
     EXPECT_EQ(count(outcome.text, "Verifies OK"), 1u) << outcome.text;
