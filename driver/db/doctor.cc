@@ -125,7 +125,7 @@ void print_problem(const Json& report) {
     fmt::print("  hit: {} answers, {}\n", problem.value("chosen", ""), problem.value("source", ""));
     if (problem.value("searches_anyway", false))
       fmt::print("  ! yet every find searches: {}\n", searching_settings(report));
-    return;
+    return print_refusals(problem);
   }
   const std::string chosen = problem.value("chosen", "");
   fmt::print("  miss: {}\n", problem.value("why_missed", ""));

@@ -233,6 +233,7 @@ TEST_F(Commands, DoctorSaysWhatIsThereAndWhyAProblemMissed) {
   const Outcome known = drive("doctor " + kLine);
   EXPECT_TRUE(has(known, "readable and writable; \\d+ records"));
   EXPECT_EQ(count(known.text, "\n  hit: "), 3u) << known.text;
+  EXPECT_TRUE(has(known, "ConvCpuDepthwiseFwd.* refused: "));
   EXPECT_EQ(drive("db doctor " + kLine).text, known.text);
   EXPECT_TRUE(has(drive("doctor --json"), "^\\{\"device\":\"cpu\".*\"files\":\\["));
 }
