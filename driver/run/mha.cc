@@ -159,6 +159,7 @@ class Mha final : public TensorOperation {
       }
       data.kept = std::make_shared<Call>(session, mha_, problem(which), data);
     }
+        forget_explanations();
     static_cast<Call*>(data.kept.get())->run(session, data);
   }
 

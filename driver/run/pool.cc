@@ -49,7 +49,10 @@ class Pooling final : public TensorOperation {
     };
     if (which == kForward) return run_forward(scalars());
     // The first run finds the maxima.
-    if (index != nullptr && indices_ != index) run_forward(Scalars(1, 0, args_.type == kDouble));
+    if (index != nullptr && indices_ != index) {
+      run_forward(Scalars(1, 0, args_.type == kDouble));
+      forget_explanations();
+    }
     indices_ = index;
     Memory& dy = data["dy"];
     Memory& dx = data["dx"];

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <sstream>
 
 #include "driver/run/conv_args.h"
 
@@ -34,6 +35,17 @@ std::string time_text(const nlohmann::json& solver, const char* key) {
 }
 
 }  // namespace
+
+void Result::set_choice(const std::string& explanations) {
+  std::vector<nlohmann::json> all;
+  std::istringstream lines(explanations);
+  for (std::string line; std::getline(lines, line);) all.push_back(nlohmann::json::parse(line));
+  if (all.empty()) return;
+  solver.clear();
+  for (const nlohmann::json& one : all) solver += (solver.empty() ? "" : " + ") + one.value("chosen", "");
+  source = all[0].value("source", "");
+  explanation = all.size() == 1 ? all[0] : nlohmann::json(all);
+}
 
 void Result::set_times(std::vector<double> times) {
   if (times.size() > 1) times.erase(times.begin());
@@ -138,9 +150,9 @@ std::string row(const Result& result) {
   if (!result.error.empty()) {
     return fmt::format("{:<3} {}  {}", direction_short(result.direction), verdict(result), result.line);
   }
-  return fmt::format("{:<3} {:<12} {:<23} {:>9.3f} {:>8.1f} {:>9}  {:<26} {}", direction_short(result.direction),
-                     algorithm_name(result.algorithm), result.solver, result.ms, result.gflops(),
-                     bytes_text(static_cast<double>(result.workspace)), verdict(result), result.line);
+  return fmt::format("{:<3} {:<12} {:<23} {:>9.{}f} {:>8.1f} {:>9}  {:<26} {}", direction_short(result.direction),
+                     algorithm_name(result.algorithm), result.solver, result.ms, result.ms < 0.1 ? 6 : 3,
+                     result.gflops(), bytes_text(static_cast<double>(result.workspace)), verdict(result), result.line);
 }
 
 Solvers solvers_of(const nlohmann::json& explanation) {
@@ -162,7 +174,16 @@ Solvers solvers_of(const nlohmann::json& explanation) {
 }
 
 void print_explanation(const std::string& title, const Result& result) {
-  if (!result.explanation.is_object()) return fmt::print("{}: one way, no solvers to choose from\n", title);
+  if (result.explanation.is_null()) return fmt::print("{}: one way, no solvers to choose from\n", title);
+  if (result.explanation.is_array()) {
+    Result part = result;
+    for (const nlohmann::json& one : result.explanation) {
+      part.explanation = one;
+      part.source.clear();
+      print_explanation(title, part);
+    }
+    return;
+  }
   const nlohmann::json& all = result.explanation;
   const Solvers solvers = solvers_of(all);
   fmt::print("{}: {} on {}, chosen {} (source: {})\n", title, all.value("problem", ""), all.value("device", ""),

@@ -36,9 +36,12 @@ struct Result {
   double worst_error = 0, worst_tolerance = 0;
   std::string verify_text;
 
-  std::string find_report;     // what find measured and skipped; may be empty
-  nlohmann::json explanation;  // polymioExplain's object, or null
+  std::string find_report;  // what find measured and skipped; may be empty
+  // polymioExplain's object, or null; of an operation that runs several problems, an array of them.
+  nlohmann::json explanation;
 
+  // Takes the explanations and the solvers' names from polymioGetLastExplanation's text.
+  void set_choice(const std::string& explanations);
   // Of the timed runs, at least one.
   void set_times(std::vector<double> times);
   // `name` is the title of the text, "... Verifies OK on CPU reference (e < t)" or "... FAILED: e > t".

@@ -164,10 +164,11 @@ std::vector<Result> TensorOperation::run(const Session& session, Direction which
     result.bytes_written = data.bytes_written();
     check(miopenEnableProfiling(session.get(), true), "miopenEnableProfiling");
     const std::vector<Contents> old = contents_of(data.written());
-    check(polymioSetExplaining(run_.explain ? 1 : 0), "polymioSetExplaining");
+    const bool explains = run_.explain || run_.json || !print;
+    check(polymioSetExplaining(explains ? 1 : 0), "polymioSetExplaining");
     launch(session, which, data);  // tunes with -s 1, and compiles
-    if (const std::string text = polymioGetLastExplanation(); !text.empty())
-      result.explanation = nlohmann::json::parse(text);
+    result.set_choice(polymioGetLastExplanation());
+    check(polymioSetExplaining(0), "polymioSetExplaining");
     if (run_.explain && print) print_explanation(title(which), result);
     time_runs(session, which, data, result);
     if (print && run_.time != 0) print_times(result);
@@ -185,6 +186,7 @@ std::vector<Result> TensorOperation::run(const Session& session, Direction which
 }
 
 Result TensorOperation::run_once(const Session& session, Direction which, bool verified) const {
+    if (!run_.explain) result.explanation = nullptr;
   Result result;
   Operands data(session, operands(which));
   const std::vector<Contents> old = contents_of(data.written());
@@ -200,6 +202,10 @@ void TensorOperation::time_runs(const Session& session, Direction which, Operand
     float ms = 0;
     check(miopenGetKernelTime(session.get(), &ms), "miopenGetKernelTime");
     times.push_back(ms);
+void TensorOperation::forget_explanations() {
+  if (*polymioGetLastExplanation() != '\0') check(polymioSetExplaining(1), "polymioSetExplaining");
+}
+
   }
   result.set_times(std::move(times));
 }

@@ -115,6 +115,8 @@ class TensorOperation : public Operation {
   virtual std::vector<std::int64_t> sizes() const { return args_.lens(); }
 
   Flags with_run_flags(Flags all);
+  // Of the forward pass that a first backward call runs before its own.
+  static void forget_explanations();
 
   // The tensors of -I and -O, and their gradients.
   reference::Tensor in() const { return tensor(args_.x_strides()); }

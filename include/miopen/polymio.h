@@ -259,12 +259,12 @@ MIOPEN_EXPORT miopenStatus_t polymioGetFindBudget(miopenHandle_t handle, double*
 MIOPEN_EXPORT const char* polymioGetLastFindReport(void);
 
 /// Primitives without a find (batch norm, pooling, softmax, normalizations, reductions and others) choose a solver in
-/// the first call of a problem. While `on` is not 0, such a call of this thread keeps what explains its choice; what
-/// was kept before is forgotten. Off by default.
+/// the first call of a problem, fusion plans when they are compiled, others in a find. While `on` is not 0, such a call
+/// of this thread keeps what explains its choice; what was kept before is forgotten. Off by default.
 MIOPEN_EXPORT miopenStatus_t polymioSetExplaining(int on);
 
-/// The last explanation that this thread has kept, JSON as of polymioExplain. "" before the first. Owned by the
-/// library, valid until the thread keeps another one. Never null.
+/// The explanations that this thread has kept, of up to 16 problems, the latest last: JSON as of polymioExplain, a line
+/// each. "" before the first. Owned by the library, valid until the thread keeps another one. Never null.
 MIOPEN_EXPORT const char* polymioGetLastExplanation(void);
 
 /// Online tuning, off by default. On: calls that name an algorithm (miopenConvolutionForward and its siblings) try the

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <deque>
 #include <iterator>
+#include <utility>
 
 #include "base/env.h"
 #include "base/error.h"
@@ -18,7 +19,22 @@ namespace polymio::search {
 namespace {
 
 thread_local bool keeps_explanations = false;
-thread_local std::string explanation;
+thread_local std::deque<std::pair<std::string, std::string>> explanations;  // by the problem's text
+thread_local std::string explanation_lines;
+
+/// `allowed`: what the environment restricts the solvers to, if anything.
+void keep_explanation(Request rq, SolverList allowed = {}) {
+  if (!keeps_explanations) return;
+  if (!allowed.empty()) rq.solvers = allowed;
+  constexpr std::size_t kMost = 16;
+  std::string key = rq.problem.key();
+  std::erase_if(explanations, [&](const auto& kept) { return kept.first == key; });
+  explanations.emplace_back(std::move(key), explain(rq));
+  if (explanations.size() > kMost) explanations.pop_front();
+  explanation_lines.clear();
+  for (const auto& [problem, text] : explanations)
+    explanation_lines += fmt::format("{}{}", explanation_lines.empty() ? "" : "\n", text);
+}
 
 bool contains(SolverList list, const SolverBase* solver) { return std::ranges::find(list, solver) != list.end(); }
 
@@ -100,9 +116,10 @@ std::optional<Candidate> best_on_private_data(const Request& rq) {
 
 void keep_explanations(bool on) {
   keeps_explanations = on;
-  explanation.clear();
+  explanations.clear();
+  explanation_lines.clear();
 }
-const std::string& last_explanation() { return explanation; }
+const std::string& last_explanations() { return explanation_lines; }
 
 void fail_refused(const Request& rq) {
   fail(Status::kNotImplemented, "no solver can do: {}. Reasons: {}", rq.problem.key(), refusals(rq));
@@ -133,10 +150,13 @@ std::vector<const SolverBase*> Call::only() const {
     at = end + 1;
     if (name.empty()) continue;
     const SolverBase* solver = solver_by_name(name);
-    require(solver,
-            "{}={}: there is no solver '{}'; names and ids are in MIOpenDriver conv --explain and in "
-            "docs/activations.md",
-            env::kFindOnlySolver.name, text, name);
+    if (!solver) {
+      const std::string key = request_.problem.key();
+      fail(Status::kBadParm,
+           "{}={}: there is no solver '{}'; MIOpenDriver {} --explain lists those of this primitive, docs/safety.md "
+           "those of all",
+           env::kFindOnlySolver.name, text, name, key.substr(0, key.find(' ')));
+    }
     if (!contains(primitive_.all_solvers(), solver)) continue;
     solver = &known_solver(request_, primitive_, solver->info().id);
     if (primitive_.has_find() || contains(request_.solvers, solver)) named.push_back(solver);
@@ -197,6 +217,7 @@ std::vector<Candidate> Call::find(FindOptions options, const void* args) const {
   options.only = only();
   const auto best = best_per_algorithm(search::find(request_, options, args));
   if (best.empty()) fail_unsolved(request_);
+  keep_explanation(request_, options.only);
   // What was found is what the next run takes, whatever was chosen before.
   for (const auto& c : best)
     if (auto made = buildable_plan(*this, c))
@@ -210,10 +231,12 @@ std::optional<std::vector<Candidate>> Call::answer(FindOptions options, const ch
   const auto found = search::answer(request_, options, reason);
   if (!found) return std::nullopt;
   if (found->empty()) fail_unsolved(request_);
+  keep_explanation(request_, options.only);
   return best_per_algorithm(*found);
 }
 
 std::vector<Candidate> Call::solutions() const {
+  keep_explanation(request_);
   auto ranking = rank(request_);
   if (!env::flag(env::kImmediateFallback, true))
     std::erase_if(ranking, [](const Candidate& c) { return c.source != Source::kMeasured; });
@@ -308,7 +331,7 @@ Plan Call::first_plan() const {
   const auto allowed = only();
   Request rq = request_;
   if (!allowed.empty()) rq.solvers = allowed;
-  if (keeps_explanations) explanation = explain(rq);
+  keep_explanation(rq);
   if (enforce(rq.handle) != Enforce::kNone && !rq.handle.stream().capturing())
     if (const auto best = best_on_private_data(rq)) return plan(*best);
   const auto ranking = rank(rq);

@@ -13,10 +13,11 @@
 
 namespace polymio::search {
 
-/// Forgets what was kept. While `on`, Call::first_plan() of this thread keeps explain() of its request.
+/// Forgets what was kept. While `on`, a Call that chooses or lists solvers on this thread keeps explain() of its
+/// request.
 void keep_explanations(bool on);
-/// The last that was kept, "" before.
-const std::string& last_explanation();
+/// Those of the last problems that were kept, one a line, "" before.
+const std::string& last_explanations();
 
 /// NotImplemented, with why each solver is not allowed.
 [[noreturn]] void fail_refused(const Request&);

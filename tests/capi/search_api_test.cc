@@ -9,6 +9,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "api.h"
 
@@ -327,6 +328,13 @@ TEST(Explain, FirstCallsKeepTheirsOnDemand) {
   const auto explanation = nlohmann::json::parse(call(other));
   EXPECT_NE(explanation.at("chosen").get<std::string>().find("SoftmaxCpu"), std::string::npos);
   EXPECT_FALSE(explanation.at("solvers").empty());
+  const Tensor half(miopenFloat, {1, 3, 4, 4});
+  expect_ok(miopenSoftmaxForward(other, &one, half, data.data(), &zero, half, y.data()));
+  std::istringstream lines(polymioGetLastExplanation());
+  std::vector<std::string> problems;
+  for (std::string line; std::getline(lines, line);)
+    problems.push_back(nlohmann::json::parse(line).at("problem").get<std::string>().substr(0, 12));
+  EXPECT_EQ(problems, (std::vector<std::string>{"softmax -n 2", "softmax -n 1"}));
   expect_ok(polymioSetExplaining(0));
   EXPECT_STREQ(polymioGetLastExplanation(), "") << "forgotten";
 }

@@ -74,6 +74,15 @@ TEST(Driver, ExplainsEveryPrimitive) {
   const Outcome norm = drive("layernorm -n 2 -c 3 -H 4 -W 4 -F 1 --explain -i 1 --device cpu");
   EXPECT_TRUE(has(norm, "chosen NormCpu"));
   EXPECT_TRUE(has(drive("cat -1 2x3 -2 2x3 -d 0 --explain -i 1"), "Forward Cat: one way, no solvers to choose from"));
+  const Outcome attention = drive("mha -n 1 -c 1 -H 3 -W 4 -F 2 --explain -i 1 --device cpu");
+  EXPECT_TRUE(has(attention, "Backward Attention: mha .* chosen MhaCpuBwd"));
+  EXPECT_EQ(count(attention.text, "Attention: mha"), 1u) << attention.text;
+  const std::string fused = "CBAInfer -n 1 -c 3 -H 5 -W 5 -k 4 -i 1 --device cpu ";
+  EXPECT_TRUE(has(drive(fused + "-M 1 --explain"), "Fusion: conv .* --fuse bn3 on cpu, chosen ConvCpu"));
+  const Outcome stages = drive(fused + "--explain");
+  EXPECT_TRUE(has(stages, "Fusion: conv .* --fuse b0 on cpu, chosen ConvCpu"));
+  EXPECT_TRUE(has(stages, "Fusion: bnorm .* on cpu, chosen BnormCpuInfer"));
+  EXPECT_TRUE(has(drive(fused + "--json"), "\"solver\":\"ConvCpu[A-Za-z]+ \\+ BnormCpuInfer\""));
   EXPECT_TRUE(has(drive("softmax -n 2 -c 3 -H 2 -W 2 -F 1 --explain --json -i 1"), "\"explain\":.*SoftmaxCpu"));
 }
 

@@ -119,7 +119,7 @@ miopenStatus_t polymioSetExplaining(int on) {
   return guard([&] { search::keep_explanations(on != 0); });
 }
 
-const char* polymioGetLastExplanation(void) { return search::last_explanation().c_str(); }
+const char* polymioGetLastExplanation(void) { return search::last_explanations().c_str(); }
 
 miopenStatus_t polymioSetTuneWhileRunning(miopenHandle_t handle, int on) {
   return guard([&] { deref(handle).set_tunes_while_running(on != 0); });
