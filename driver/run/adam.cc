@@ -13,9 +13,9 @@ class Adam final : public TensorOperation {
   }
 
   Flags own_flags() override { return adam_.rows(); }
+  std::int64_t available() const override { return kForward; }
 
-  std::vector<Operand> operands(Direction which) const override {
-    if (which != kForward) throw RunError("an optimizer has no gradient: use -F 1");
+  std::vector<Operand> operands(Direction) const override {
     const reference::Adam p = problem();
     Operand in{"in", p.state, 1}, out{"out", p.state, 0, kWritten};
     if (adam_.in_place != 0) out = {"out", p.state, 1, kWritten};

@@ -118,7 +118,10 @@ class Mha final : public TensorOperation {
  private:
   Flags own_flags() override { return mha_.rows(); }
   Flags flags() override { return with_run_flags(own_flags()); }
-  void check_flags() override { args_.directions = mha_.directions; }
+  void check_flags() override {
+    mha_.check();
+    args_.directions = mha_.directions;
+  }
   std::string line(Direction which) override {
     const std::int64_t requested = std::exchange(mha_.directions, which);
     std::string text = TensorOperation::line(which);
@@ -156,10 +159,10 @@ class Mha final : public TensorOperation {
         data.add(session, {"amax_s", {reference::Type::kFloat, {1}}, 0, kPassed});
         data.add(session, {"amax_o", {reference::Type::kFloat, {1}}, 0, kPassed});
         Call(session, mha_, problem(kForward), data).run(session, data);
+        forget_explanations();
       }
       data.kept = std::make_shared<Call>(session, mha_, problem(which), data);
     }
-        forget_explanations();
     static_cast<Call*>(data.kept.get())->run(session, data);
   }
 

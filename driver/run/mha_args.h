@@ -57,6 +57,14 @@ struct MhaArgs {
     };
   }
 
+  // Throws ArgError.
+  void check() {
+    if (probability >= 0 && probability <= 1) return;
+    const Flags all = rows();
+    const Flag& flag = find_row(all, "dropout");
+    refuse_value(flag, value_text(flag), "0 to 1");
+  }
+
   // The problem of completed flags.
   reference::Mha problem(DataType of_type, bool backward) const {
     const auto type = static_cast<reference::Type>(of_type);

@@ -14,6 +14,10 @@ class Norm final : public TensorOperation {
       : TensorOperation(primitive, base), norm_(primitive.bases.primitive) {}
 
   Flags own_flags() override { return norm_.rows(); }
+  void check_flags() override {
+    TensorOperation::check_flags();
+    norm_.check(args_);
+  }
 
   std::int64_t available() const override { return norm_.has_backward() ? kForward | kBackwardData : kForward; }
 

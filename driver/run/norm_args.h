@@ -49,6 +49,16 @@ struct NormArgs {
     return all;
   }
 
+  // Throws ArgError.
+  void check(const TensorArgs& tensors) {
+    const auto rank = static_cast<std::int64_t>(tensors.lens().size());
+    if ((kind == reference::NormKind::kLayer || kind == reference::NormKind::kAddLayer) && normalized_dim >= rank) {
+      const Flags all = rows();
+      const Flag& flag = find_row(all, "normalized_dim");
+      refuse_value(flag, value_text(flag), "0 to " + std::to_string(rank - 1) + ", dimensions of x");
+    }
+  }
+
   // The problem; `tensors` have been completed.
   reference::Norm problem(const TensorArgs& tensors, bool backward) const {
     const auto type = static_cast<reference::Type>(tensors.type);

@@ -45,6 +45,7 @@ struct Primitive {
   std::string_view label;  // "Convolution"
   std::string_view summary;
   std::unique_ptr<Operation> (*factory)(const Primitive& primitive, const std::string& base);
+  bool one_way = false;  // no solvers to choose from
 
   std::unique_ptr<Operation> make(const std::string& base) const { return factory(*this, base); }
 };

@@ -9,12 +9,11 @@ namespace {
 
 class Pooling final : public TensorOperation {
  public:
-  Pooling(const Primitive& primitive, const std::string& base) : TensorOperation(primitive, base) {
-    if (args_.type == kInt8) args_.directions = kForward;  // it has no gradient
-  }
+  using TensorOperation::TensorOperation;
 
  private:
   Flags own_flags() override { return args_.with_scalars(pool_.rows()); }
+  std::int64_t available() const override { return args_.type == kInt8 ? kForward : 3; }
 
   std::vector<Operand> operands(Direction which) const override {
     const reference::Pooling p = problem();

@@ -37,7 +37,8 @@ Flags TensorArgs::rows(const Flags& own) {
 Flags TensorArgs::list_rows(const Flag& list, const Flags& own) {
   Flags all = {list};
   all.insert(all.end(), own.begin(), own.end());
-  for (const Flag& flag : rows({})) {
+  for (Flag flag : rows({})) {
+    if (flag.name == "in_strides") flag.help = "element strides of x, one per dimension";
     if (flag.name == "forw" || flag.name.ends_with("_strides")) all.push_back(flag);
   }
   return all;

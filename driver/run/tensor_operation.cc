@@ -107,10 +107,26 @@ double Operands::bytes_written() const {
   return sum;
 }
 
-Flags TensorOperation::flags() { return with_run_flags(args_.sizes.empty() ? args_.rows(own_flags()) : own_flags()); }
+Flags TensorOperation::flags() {
+  Flags all = args_.sizes.empty() ? args_.rows(own_flags()) : own_flags();
+  for (Flag& flag : all) {
+    if (flag.name != "forw") continue;
+    if (available() == kForward) {
+      flag.variable = Integer{&args_.directions, 0, 1};
+      flag.help = "1 forward, 0 the same";
+    } else if (available() == kBackwardData) {
+      args_.directions = kBackwardData;
+      flag.variable = Integer{&args_.directions, 2, 2};
+      flag.help = "2 backward";
+    }
+  }
+  return with_run_flags(std::move(all));
+}
 
 Flags TensorOperation::with_run_flags(Flags all) {
   for (Flag flag : run_flags(run_)) {
+    constexpr std::string_view kOfSolvers[] = {"search", "solution", "solver", "explain"};
+    if (primitive_.one_way && std::ranges::find(kOfSolvers, flag.name) != std::end(kOfSolvers)) continue;
     const auto same_letter = [&](const Flag& other) { return other.letter == flag.letter; };
     if (std::any_of(all.begin(), all.end(), same_letter)) flag.letter = "";  // the primitive's flag has it
     all.push_back(flag);
@@ -170,6 +186,7 @@ std::vector<Result> TensorOperation::run(const Session& session, Direction which
     result.set_choice(polymioGetLastExplanation());
     check(polymioSetExplaining(0), "polymioSetExplaining");
     if (run_.explain && print) print_explanation(title(which), result);
+    if (!run_.explain) result.explanation = nullptr;
     time_runs(session, which, data, result);
     if (print && run_.time != 0) print_times(result);
     if (run_.verify != 0) {
@@ -185,8 +202,11 @@ std::vector<Result> TensorOperation::run(const Session& session, Direction which
   return {result};
 }
 
+void TensorOperation::forget_explanations() {
+  if (*polymioGetLastExplanation() != '\0') check(polymioSetExplaining(1), "polymioSetExplaining");
+}
+
 Result TensorOperation::run_once(const Session& session, Direction which, bool verified) const {
-    if (!run_.explain) result.explanation = nullptr;
   Result result;
   Operands data(session, operands(which));
   const std::vector<Contents> old = contents_of(data.written());
@@ -202,10 +222,6 @@ void TensorOperation::time_runs(const Session& session, Direction which, Operand
     float ms = 0;
     check(miopenGetKernelTime(session.get(), &ms), "miopenGetKernelTime");
     times.push_back(ms);
-void TensorOperation::forget_explanations() {
-  if (*polymioGetLastExplanation() != '\0') check(polymioSetExplaining(1), "polymioSetExplaining");
-}
-
   }
   result.set_times(std::move(times));
 }

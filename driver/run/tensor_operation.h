@@ -109,7 +109,7 @@ class TensorOperation : public Operation {
   virtual reference::Arithmetic arithmetic_of(Direction which, std::string_view /*name*/) const {
     return arithmetic(which);
   }
-  // The directions that the primitive has; the only one is run whatever the flag says.
+  // The directions that the primitive has; the flag allows no others.
   virtual std::int64_t available() const { return 3; }
   virtual std::string stats_name() const { return base_; }
   virtual std::vector<std::int64_t> sizes() const { return args_.lens(); }
