@@ -245,7 +245,8 @@ MIOPEN_EXPORT miopenStatus_t miopenGetSolutionSolverId(miopenSolution_t solution
 MIOPEN_EXPORT miopenStatus_t miopenGetSolverIdConvAlgorithm(uint64_t solverId, miopenConvAlgorithm_t* result);
 
 #ifdef MIOPEN_BETA_API
-/// Creates an activation problem, to be fused with others. The descriptor is copied.
+/// Creates an activation problem, alone or to be fused with others. The descriptor is copied. Backward, alone, needs
+/// miopenTensorActivationX, DY and DX; Y matters if it is the buffer of X, which then holds y.
 MIOPEN_EXPORT miopenStatus_t miopenCreateActivationProblem(miopenProblem_t* problem,
                                                            miopenActivationDescriptor_t operatorDesc,
                                                            miopenProblemDirection_t direction);
@@ -268,8 +269,8 @@ MIOPEN_EXPORT miopenStatus_t miopenCreateBatchnormProblem(miopenProblem_t* probl
 /// NotImplemented for softmax.
 MIOPEN_EXPORT miopenStatus_t miopenFuseProblems(miopenProblem_t problem1, miopenProblem_t problem2);
 
-/// Creates a problem that adds one bias per channel, to be fused with a convolution. miopenTensorBias is
-/// packed, [1, channels, 1, ...], in the type of the output.
+/// Creates a problem that adds one bias per channel, alone or to be fused with others. miopenTensorBias is
+/// packed, [1, channels, 1, ...], in the type of the output. NotImplemented backward: no tensor id names the gradient.
 MIOPEN_EXPORT miopenStatus_t miopenCreateBiasProblem(miopenProblem_t* problem, miopenProblemDirection_t direction);
 
 /// Creates a softmax problem. The descriptor is copied. Forward needs miopenTensorSoftmaxX and Y, backward Y, DY and

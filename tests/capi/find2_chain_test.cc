@@ -227,8 +227,8 @@ struct Chains : testing::Test {
 };
 
 TEST_F(Chains, EveryOrderRuns) {
-  for (const char* chain : {"N", "T", "NA", "TA", "BA", "AB", "BN", "CN", "CNA", "CBN", "CBNA", "CTA", "CAB", "CABN",
-                            "AC", "NAC", "TBA", "NCA"})
+  for (const char* chain : {"A",   "B",   "N",    "T",   "NA",  "TA",   "BA", "AB",  "BN",  "CN",
+                            "CNA", "CBN", "CBNA", "CTA", "CAB", "CABN", "AC", "NAC", "TBA", "NCA"})
     expect_chain(chain);
 }
 
@@ -263,6 +263,28 @@ TEST_F(Chains, Gradients) {
     for (const auto mode : {miopenActivationRELU, miopenActivationTANH})
       for (const char* chain : {"NA", "AN"}) expect_gradients(chain, mode, channels_last);
   }
+}
+
+// That of clipped ReLU is not told by the result.
+TEST_F(Chains, TheGradientOfAnActivationAlone) {
+  data.mode = miopenActivationCLIPPEDRELU;
+  expect_ok(miopenSetActivationDescriptor(activation, data.mode, data.alpha, data.beta, data.gamma));
+  miopenProblem_t raw = nullptr;
+  expect_ok(miopenCreateActivationProblem(&raw, activation, miopenProblemDirectionBackward));
+  const Problem p = own(raw);
+  for (const auto id : {miopenTensorActivationDY, miopenTensorActivationDX}) set(p, id, image);
+  miopenSolution_t none = nullptr;
+  expect_error(miopenFindSolutions(handle, p, nullptr, &none, nullptr, 1), miopenStatusInvalidValue,
+               {"miopenTensorActivationX"});
+  for (const auto id : {miopenTensorActivationX, miopenTensorActivationY}) set(p, id, image);
+  const Floats dy = random_floats(Images::kCount, 20);
+  Doubles want;
+  for (std::size_t i = 0; i < dy.size(); ++i) want.push_back(dy[i] * data.derivative(static_cast<double>(data.x[i])));
+  Floats gradients = dy;
+  buffers = {{miopenTensorActivationX, data.x.data()},
+             {miopenTensorActivationDY, gradients.data()},
+             {miopenTensorActivationDX, y.data()}};
+  expect_solutions(p, [&] { data.expect_result(y, want, "the gradient"); });
 }
 
 TEST_F(Chains, GradientsGoFromTheActivationsToTheBatchNorms) {

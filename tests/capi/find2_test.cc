@@ -545,8 +545,10 @@ TEST(FusedProblems, UnsupportedFusionsAreReported) {
   expect_bad(miopenFuseProblems(nullptr, bias), {"problem is null"});
   miopenSolution_t s = nullptr;
   std::size_t n = 0;
-  expect_error(miopenFindSolutions(handle, bias, nullptr, &s, &n, 1), miopenStatusNotImplemented, {"bias", "alone"});
-  expect_error(miopenFindSolutions(handle, activation, nullptr, &s, &n, 1), miopenStatusNotImplemented, {"alone"});
+  miopenProblem_t gradient = nullptr;
+  expect_ok(miopenCreateBiasProblem(&gradient, miopenProblemDirectionBackward));
+  expect_error(miopenFindSolutions(handle, own(gradient), nullptr, &s, &n, 1), miopenStatusNotImplemented,
+               {"miopenConvolutionBackwardBias"});
 
   expect_ok(miopenFuseProblems(conv, c.bias_problem(false)));
   expect_bad(miopenSetProblemTensorDescriptor(conv, miopenTensorConvolutionX, c.x), {"fused"});

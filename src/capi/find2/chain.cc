@@ -144,8 +144,11 @@ struct Maker {
       fusion::check_bias(tensor(p, miopenTensorBias, missing), x);
       return fusion::Bias{x, at};
     }
-    if (const auto* activation = std::get_if<ActivationOperation>(&operation))
-      return fusion::Activation{x, at, activation->mode, backward};
+    if (const auto* activation = std::get_if<ActivationOperation>(&operation)) {
+      const bool alone = backward && !p.fused();
+      return fusion::Activation{x, at, activation->mode, backward,
+                                alone ? tensor(p, miopenTensorActivationX, missing) : TensorDesc{}};
+    }
     const auto& batchnorm = std::get<BatchnormOperation>(operation);
     batch_norm::Problem norm;
     norm.direction = batchnorm.direction;
@@ -169,8 +172,9 @@ ChainCall make_chain_call(const ProblemState& p, Status missing) {
   const bool backward = p.direction == miopenProblemDirectionBackward;
   ChainCall call;
   if (backward) {  // the activation's gradient comes first, whichever order the operations have
-    call.in = given(p, miopenTensorActivationDY) ? miopenTensorActivationDY : miopenTensorBatchnormDY;
-    const bool ends_at_activation = given(p, miopenTensorActivationDX) && !given(p, miopenTensorBatchnormDX);
+    const bool norm = p.find<BatchnormOperation>() != nullptr;
+    call.in = !norm || given(p, miopenTensorActivationDY) ? miopenTensorActivationDY : miopenTensorBatchnormDY;
+    const bool ends_at_activation = !norm || (given(p, miopenTensorActivationDX) && !given(p, miopenTensorBatchnormDX));
     call.out = ends_at_activation ? miopenTensorActivationDX : miopenTensorBatchnormDX;
   } else {
     call.in = ends_of(p.operations.front()).in;
@@ -183,6 +187,8 @@ ChainCall make_chain_call(const ProblemState& p, Status missing) {
   std::vector<fusion::Operation> operations;
   for (std::size_t i = 0; i < p.operations.size(); ++i) operations.push_back(make(i));
   call.out_desc = make.at;
+  // A solution has a solver; an identity in place has some, and is not run.
+  if (!p.fused() && p.find<BiasOperation>()) operations.push_back(fusion::Activation{make.at, make.at});
   call.chain = std::make_shared<const fusion::Chain>(std::move(operations));
   if (const auto* convolution = p.find<ConvolutionOperation>())
     call.find_mode = static_cast<search::FindMode>(convolution->descriptor.find_mode);
@@ -199,6 +205,11 @@ std::array<TensorBuffer, kMostChainTensors> tensors_of(const ProblemState& p, co
   if (p.find<ConvolutionOperation>()) add(miopenTensorConvolutionW, given(p, miopenTensorConvolutionW));
   if (p.find<BiasOperation>()) add(miopenTensorBias, given(p, miopenTensorBias));
   const auto* norm = p.find<BatchnormOperation>();
+  if (!norm && p.direction == miopenProblemDirectionBackward) {
+    add(miopenTensorActivationX, given(p, miopenTensorActivationX));
+    add(miopenTensorActivationY, given(p, miopenTensorActivationY));
+    all[count - 1].is_optional = true;
+  }
   if (!norm) return all;
   add(miopenTensorBatchnormScale, &call.scale);
   if (p.direction == miopenProblemDirectionBackward) {
@@ -263,6 +274,8 @@ ChainArgs arguments(const ProblemState& p, const ChainCall& call,
     a.w = data(miopenTensorConvolutionW);
     a.bias = data(miopenTensorBias);
     a.norm = norm;
+    a.x = data(miopenTensorActivationX);
+    a.y = data(miopenTensorActivationY);
     if (const auto* activation = std::get_if<ActivationOperation>(&p.operations[i]))
       a.activation = activation->parameters;
   }

@@ -1,4 +1,4 @@
-// What find 2.0 needs of a primitive, for batch norms and for fused problems that run as a chain.
+// What find 2.0 needs of a primitive, for biases, activations, batch norms and fused problems that run as a chain.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <array>

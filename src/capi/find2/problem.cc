@@ -88,8 +88,8 @@ ProblemCall make_call(const ProblemState& p, Status missing) {
   if (const auto* softmax = p.find<SoftmaxOperation>()) return make_call(*softmax, p, missing);
   if (const auto* mha = p.find<MhaOperation>()) return make_call(*mha, p, missing);
   if (is_convolution_with_epilogue(p)) return make_call(*p.find<ConvolutionOperation>(), p, missing);
-  if (!p.fused() && !p.find<BatchnormOperation>())
-    fail(Status::kNotImplemented, "a bias or activation problem alone is not implemented: fuse it with a convolution");
+  if (p.find<BiasOperation>() && p.direction == miopenProblemDirectionBackward)
+    fail(Status::kNotImplemented, "no tensor id names the gradient of a bias: call miopenConvolutionBackwardBias");
   return make_chain_call(p, missing);
 }
 

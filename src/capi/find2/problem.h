@@ -156,7 +156,7 @@ inline ProblemState& deref(miopenProblem_t p) { return checked<ProblemObject>(p)
 /// The plans of a problem that runs as several calls, by handle and solution.
 class ChainPlans;
 
-/// A batch norm, or a fused problem that is no convolution with bias and activation.
+/// A bias, an activation or a batch norm, or a fused problem that is no convolution with bias and activation.
 struct ChainCall {
   std::shared_ptr<const fusion::Chain> chain;
   miopenTensorArgumentId_t in, out;

@@ -88,6 +88,7 @@ void run_norm(Handle& handle, const Stage& s, const Plan::Choice& choice, const 
 void run_activation(Handle& handle, const Stage& s, const Plan::Choice& choice, const Chain::Call& call,
                     const Buffers& b, const void* forward) {
   const auto& p = std::get<activation::Problem>(s.problem);
+  if (p.forward() && p.mode == activation::Mode::kPassthru && p.x == p.y && b.from == b.to) return;
   const Args& given = of(call, s.activation);
   activation::Problem::Args a;
   a.parameters = given.activation;
@@ -95,8 +96,8 @@ void run_activation(Handle& handle, const Stage& s, const Plan::Choice& choice, 
   a.x = b.from;
   if (!p.forward()) {
     a.dy = b.from;
-    a.x = forward ? forward : given.y;
-    a.x_is_y = !forward && activation::forward_was_in_place(p.mode, a.parameters, given.y, given.y);
+    a.x = forward ? forward : given.x ? given.x : given.y;
+    a.x_is_y = !forward && activation::forward_was_in_place(p.mode, a.parameters, a.x, given.y);
   }
   activation::run(handle, p, a, choice.id, choice.point);
 }

@@ -28,11 +28,13 @@ struct Bias {
 struct BatchNorm {
   batch_norm::Problem problem;  // without an activation
 };
-/// Backward: x and y are dy and dx; the gradient comes from the forward result, which Args have, like x.
+/// Backward: x and y are dy and dx; the gradient comes from the forward input where it is described, else from the
+/// forward result, like x. Args have them.
 struct Activation {
   TensorDesc x, y;
   activation::Mode mode = activation::Mode::kPassthru;
   bool backward = false;
+  TensorDesc input{};
 };
 using Operation = std::variant<Convolution, Bias, BatchNorm, Activation>;
 
@@ -44,7 +46,8 @@ struct Args {
   const void* w = nullptr;
   const void* bias = nullptr;
   batch_norm::Problem::Args norm;  // x, backward only; parameters, moments and outputs
-  const void* y = nullptr;         // of a backward activation: the forward result
+  const void* x = nullptr;         // of a backward activation that describes it: the forward input
+  const void* y = nullptr;         // of a backward activation: the forward result; null if not needed
   activation::Parameters activation;
 };
 

@@ -105,8 +105,9 @@ std::size_t Chain::add(const std::vector<Operation>& all, std::size_t i) {
     add_gradient(*norm, i + 1, a, i);
     return i + 2;
   }
-  if (a.backward) check_told_by_result(a.mode);
-  s.problem = a.backward ? activation::backward_problem(a.mode, a.x, a.x, a.x, a.y)
+  const bool has_input = a.input.rank > 0;
+  if (a.backward && !has_input) check_told_by_result(a.mode);
+  s.problem = a.backward ? activation::backward_problem(a.mode, has_input ? a.input : a.x, a.x, a.x, a.y)
                          : activation::forward_problem(a.mode, a.x, a.y);
   s.activation = i;
   stages_.push_back(std::move(s));
