@@ -132,7 +132,18 @@ void Handle::run(FunctionRef<void(Stream&)> work) {
   const auto start = stream_->record();
   work(*stream_);
   const auto end = stream_->record();
-  kernel_ms_ = static_cast<float>(1e-3 * stream_->elapsed_us(*start, *end));
+  const auto ms = static_cast<float>(1e-3 * stream_->elapsed_us(*start, *end));
+  kernel_ms_ = adds_times_ ? kernel_ms_ + ms : ms;
+}
+
+void Handle::run_together(FunctionRef<void()> work) {
+  struct Adding {
+    std::atomic<bool>& on;
+    explicit Adding(std::atomic<bool>& flag) : on(flag) { on = true; }
+    ~Adding() { on = false; }
+  } const adding(adds_times_);
+  kernel_ms_ = 0;
+  work();
 }
 
 }  // namespace polymio

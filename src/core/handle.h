@@ -93,6 +93,8 @@ class Handle {
   void run(const Plan& plan, const void* args) {
     run([&](Stream& stream) { plan.invoke(stream, args); });
   }
+  /// Calls `work`, whose runs kernel_ms() adds up.
+  void run_together(FunctionRef<void()> work);
 
  private:
   const std::uint64_t id_;
@@ -126,6 +128,7 @@ class Handle {
   std::atomic<bool> background_busy_{false};
   int background_process_ = 0;  // the process that started the thread: a forked child does not have it
   std::atomic<bool> profiling_{false};
+  std::atomic<bool> adds_times_{false};
   std::atomic<float> kernel_ms_{0};
 };
 

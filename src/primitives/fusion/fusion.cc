@@ -190,20 +190,22 @@ void Chain::run(Handle& handle, const Plan& plan, const Call& call) const {
     for (int i = 0; i < number; ++i) offset += aligned(buffers_[static_cast<std::size_t>(i)]);
     return static_cast<void*>(static_cast<char*>(call.workspace) + offset);
   };
-  const void* forward = nullptr;
-  for (std::size_t i = 0; i < stages_.size(); ++i) {
-    const Stage& s = stages_[i];
-    const Buffers b{s.from == kIn      ? call.in
-                    : s.from == kOut   ? call.out
-                    : s.from == kNormX ? of(call, s.norm).norm.x
-                                       : buffer(s.from),
-                    s.to == kOut ? call.out : buffer(s.to), call.workspace};
-    if (as<convolution::Problem>(s)) run_convolution(handle, s, plan.stages[i], call, b);
-    if (as<batch_norm::Problem>(s)) run_norm(handle, s, plan.stages[i], call, b);
-    if (as<activation::Problem>(s)) run_activation(handle, s, plan.stages[i], call, b, forward);
-    if (as<Stage::AddBias>(s)) run_bias(handle, s, call, b);
-    forward = s.from == kNormX ? b.to : nullptr;
-  }
+  handle.run_together([&] {
+    const void* forward = nullptr;
+    for (std::size_t i = 0; i < stages_.size(); ++i) {
+      const Stage& s = stages_[i];
+      const Buffers b{s.from == kIn      ? call.in
+                      : s.from == kOut   ? call.out
+                      : s.from == kNormX ? of(call, s.norm).norm.x
+                                         : buffer(s.from),
+                      s.to == kOut ? call.out : buffer(s.to), call.workspace};
+      if (as<convolution::Problem>(s)) run_convolution(handle, s, plan.stages[i], call, b);
+      if (as<batch_norm::Problem>(s)) run_norm(handle, s, plan.stages[i], call, b);
+      if (as<activation::Problem>(s)) run_activation(handle, s, plan.stages[i], call, b, forward);
+      if (as<Stage::AddBias>(s)) run_bias(handle, s, call, b);
+      forward = s.from == kNormX ? b.to : nullptr;
+    }
+  });
 }
 
 }  // namespace polymio::fusion
