@@ -174,6 +174,11 @@ Arithmetic arithmetic(const BatchNorm& p, Type type) {
   how.output = type;
   how.accumulate = p.x.type == Type::kDouble ? Type::kDouble : Type::kFloat;
   how.reduction_length = 5;  // of the elementwise formula
+  using enum ActivationMode;
+  const ActivationMode mode = p.activation.mode;
+  const bool has_pass = mode != kPassthru && mode != kRelu && mode != kClippedRelu && mode != kClamp;
+  if (has_pass && p.out.type == Type::kHalf) how.input_rounding = 0x1p-11;  // between the norm and the activation
+  if (has_pass && p.out.type == Type::kBFloat16) how.input_rounding = 0x1p-8;
   if (p.direction != BatchNorm::Direction::kInference) {
     std::int64_t parameters = 1;
     for (const std::int64_t len : parameter_lens(p)) parameters *= len;

@@ -80,8 +80,8 @@ MIOPEN_EXPORT miopenStatus_t miopenBatchNormalizationBackward_V2(
     void* resultBnScaleDiff, void* resultBnBiasDiff, double epsilon, const void* savedMean,
     const void* savedInvVariance);
 
-// The functions below belong to MIOpen 3.5. `activDesc` names an activation of the result (PASTHRU, RELU, CLIPPEDRELU,
-// CLAMP); null is none.
+// The functions below belong to MIOpen 3.5. `activDesc` names an activation of the result; null is none. RELU,
+// CLIPPEDRELU and CLAMP are computed with the norm, others in passes of their own.
 
 /// miopenBatchNormalizationForwardTraining_V2 that reads the running statistics from `prev` and writes them to `next`;
 /// both may be the same.

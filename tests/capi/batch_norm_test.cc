@@ -254,11 +254,65 @@ TEST_F(BatchNormApi, BackwardActivation) {
                                                there(dy), t, there(out), p, p, p, p, there(scale), nullptr,
                                                there(dscale), there(dbias), kEpsilon, nullptr, nullptr, activation),
              {"bias", "null"});
-  expect_ok(miopenSetActivationDescriptor(activation, miopenActivationTANH, 1, 1, 1));
-  expect_error(miopenBatchNormBackwardActivation(handle, kSpatial, one(), zero(), one(), zero(), t, there(x), t,
-                                                 there(dy), t, there(out), p, p, p, p, there(scale), there(bias),
-                                                 there(dscale), there(dbias), kEpsilon, nullptr, nullptr, activation),
-               miopenStatusNotImplemented, {"tanh", "relu"});
+}
+
+// In passes of their own: those that no solver computes with the norm.
+TEST_F(BatchNormApi, EveryActivation) {
+  for (const auto mode : {miopenActivationLOGISTIC, miopenActivationTANH, miopenActivationSOFTRELU, miopenActivationABS,
+                          miopenActivationLEAKYRELU, miopenActivationELU}) {
+    const testing::ScopedTrace trace("activation", 0, std::to_string(mode));
+    expect_ok(miopenSetActivationDescriptor(activation, mode, 0.75, 0.5, 0));
+    wanted.activation.mode = static_cast<ref::ActivationMode>(mode);
+    wanted.activation.alpha = 0.75;
+    wanted.activation.beta = 0.5;
+    Floats running_mean = mean, running_variance = variance;
+    expect_ok(miopenBatchNormForwardTrainingActivation(
+        handle, kSpatial, one(), zero(), t, there(x), t, there(out), p, p, p, p, there(scale), there(bias), kFactor,
+        there(running_mean), there(running_variance), kEpsilon, there(saved_mean), there(saved_inverse), activation));
+    expect_trained(running_mean, running_variance, mean, variance);
+    clear();
+    expect_ok(miopenBatchNormForwardInferenceActivation(handle, kSpatial, one(), zero(), t, there(x), t, there(out), p,
+                                                        p, p, p, there(scale), there(bias), there(mean),
+                                                        there(variance), kEpsilon, activation));
+    expect_inferred(false);
+    for (const bool saved : {false, true}) {
+      clear();
+      const There m(handle, mean), v(handle, variance);
+      expect_ok(miopenBatchNormBackwardActivation(
+          handle, kSpatial, one(), zero(), one(), zero(), t, there(x), t, there(dy), t, there(out), p, p, p, p,
+          there(scale), there(bias), there(dscale), there(dbias), kEpsilon, saved ? static_cast<void*>(m) : nullptr,
+          saved ? static_cast<void*>(v) : nullptr, activation));
+      expect_differentiated(saved);
+    }
+  }
+}
+
+// y is added to, and dx is dy or x.
+TEST_F(BatchNormApi, OtherActivationsInMemoryOfTheHandle) {
+  expect_ok(miopenSetActivationDescriptor(activation, miopenActivationTANH, 0.75, 0.5, 0));
+  wanted.activation.mode = ref::ActivationMode::kTanh;
+  wanted.activation.alpha = 0.75;
+  wanted.activation.beta = 0.5;
+  float half = 0.5f, two = 2;
+  out = dy;
+  expect_ok(miopenBatchNormForwardTrainingActivation(handle, kSpatial, &two, &half, t, there(x), t, there(out), p, p, p,
+                                                     p, there(scale), there(bias), kFactor, nullptr, nullptr, kEpsilon,
+                                                     nullptr, nullptr, activation));
+  const auto plain = results(ref::BatchNorm::Direction::kTraining).out;
+  for (std::size_t i = 0; i < out.size(); ++i)
+    ASSERT_NEAR(out[i], 2 * plain.value[i] + 0.5 * static_cast<double>(dy[i]), 1e-5) << i;
+  const auto backward = results(ref::BatchNorm::Direction::kBackward).out;
+  for (const Floats* input : {&dy, &x}) {
+    Floats both = *input;
+    {
+      const There data(handle, both), other(handle, input == &x ? dy : x);
+      const void *const of_x = input == &x ? data : other, *const of_dy = input == &x ? other : data;
+      expect_ok(miopenBatchNormBackwardActivation(handle, kSpatial, one(), zero(), one(), zero(), t, of_x, t, of_dy, t,
+                                                  data, p, p, p, p, there(scale), there(bias), there(dscale),
+                                                  there(dbias), kEpsilon, nullptr, nullptr, activation));
+    }
+    expect_near(both, backward, "dx");
+  }
 }
 
 TEST_F(BatchNormApi, OfPairsOfPointersBothOrNoneCount) {

@@ -7,6 +7,7 @@
 #include "core/aligned_buffer.h"
 #include "core/tensor_checks.h"
 #include "primitives/batch_norm/solvers.h"
+#include "primitives/tensor_ops/tensor_ops.h"
 #include "search/runner.h"
 
 namespace polymio::batch_norm {
@@ -95,8 +96,79 @@ void on_copies(Handle& handle, const Problem& p, const Args& given, const Body& 
 
 }  // namespace
 
+namespace {
+
+void train_or_infer_in_passes(Handle& handle, const Problem& norm, activation::Mode mode, const Args& given) {
+  const bool adds = given.keep != 0;
+  const Memory own(handle, adds ? norm.out.bytes() : 0);
+  Args first = given;
+  first.blend = 1;
+  first.keep = 0;
+  if (adds) first.out = own.data();
+  run(handle, norm, first);
+  activation::Problem::Args last;
+  last.x = first.out;
+  last.result = given.out;
+  last.parameters = given.activation;
+  last.scale = given.blend;
+  last.keep = given.keep;
+  activation::run(handle, activation::forward_problem(mode, norm.out, norm.out), last);
+  if (adds) handle.stream().synchronize();  // before the memory goes
+}
+
+/// The activation's input z again, the gradient of z in its place, then that of the norm.
+void differentiate_in_passes(Handle& handle, Problem norm, activation::Mode mode, Args given) {
+  const bool widens = norm.dy.type != norm.x.type;
+  const bool in_dx = given.keep == 0 && given.out != given.x && given.out != given.dy;
+  const TensorDesc packed = make_tensor(norm.dy.type, norm.x.sizes(), {}), z = in_dx ? norm.out : packed;
+  const Memory of_x(handle, widens ? packed.bytes() : 0), of_z(handle, in_dx ? 0 : z.bytes());
+  if (widens) {
+    handle.run([&](Stream& s) { tensor_ops::transform(s, 1, {norm.x, given.x}, 0, {packed, of_x.data()}); });
+    norm.x = packed;
+    given.x = of_x.data();
+  }
+  Problem again = norm;
+  again.direction = given.mean ? Direction::kInference : Direction::kTraining;
+  again.out = z;
+  again.dy = {};
+  Args first;
+  first.x = given.x;
+  first.out = in_dx ? given.out : of_z.data();
+  first.scale = given.scale;
+  first.bias = given.bias;
+  first.mean = given.mean;
+  first.variance = given.variance;
+  first.inverse = true;
+  first.epsilon = given.epsilon;
+  run(handle, again, first);
+  activation::Problem::Args second;
+  second.x = first.out;
+  second.result = first.out;
+  second.dy = given.dy;
+  second.parameters = given.activation;
+  activation::run(handle, activation::backward_problem(mode, z, z, norm.dy, z), second);
+  norm.dy = z;
+  given.dy = first.out;
+  run(handle, norm, given);
+  if (widens || !in_dx) handle.stream().synchronize();  // before the memory goes
+}
+
+void run_in_passes(Handle& handle, const Problem& problem, const Args& given) {
+  Problem norm = problem;
+  norm.activation = activation::Mode::kPassthru;
+  validate(norm);
+  check_memory(norm, given);
+  handle.run_together([&] {
+    norm.forward() ? train_or_infer_in_passes(handle, norm, problem.activation, given)
+                   : differentiate_in_passes(handle, norm, problem.activation, given);
+  });
+}
+
+}  // namespace
+
 // A cached plan belongs to exactly this problem, so that a warm call skips validation.
 void run(Handle& handle, const Problem& problem, const Problem::Args& given, std::uint64_t id, const TunePoint& point) {
+  if (!computes(problem.activation)) return run_in_passes(handle, problem, given);
   if (!all_aligned(problem, given)) {
     validate(problem);
     check_memory(problem, given);

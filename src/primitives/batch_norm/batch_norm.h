@@ -44,10 +44,10 @@ struct Problem final : ProblemOf<Problem> {
 
   Direction direction = Direction::kTraining;
   Mode mode = Mode::kSpatial;
-  activation::Mode activation = activation::Mode::kPassthru;  // relu, clipped relu or clamp
-  TensorDesc x, out;                                          // y, or dx; dx may have another type than x
-  TensorDesc dy;                                              // rank 0 forward
-  TensorDesc parameters;                                      // sizes and strides of all parameters, of type float
+  activation::Mode activation = activation::Mode::kPassthru;
+  TensorDesc x, out;      // y, or dx; dx may have another type than x
+  TensorDesc dy;          // rank 0 forward
+  TensorDesc parameters;  // sizes and strides of all parameters, of type float
   DataType scale_type = DataType::kFloat;
   DataType bias_type = DataType::kFloat;    // and of the gradients of scale and bias
   DataType moment_type = DataType::kFloat;  // of mean and variance
@@ -69,7 +69,11 @@ struct Problem final : ProblemOf<Problem> {
 /// The sizes of the parameters of x in this mode: 1 where elements share them.
 TensorDesc parameters_of(const TensorDesc& x, Mode);
 
-/// Throws BadParm, naming what is wrong, unless the tensors fit together.
+/// Whether solvers compute the activation with the norm.
+bool computes(activation::Mode);
+
+/// Throws BadParm, naming what is wrong, unless the tensors fit together; NotImplemented for an activation that solvers
+/// do not compute.
 void validate(const Problem&);
 
 /// Every solver of a direction for the CPU or for GPUs, in order of preference at equal times; those of both.
@@ -80,7 +84,8 @@ SolverList all_solvers();
 std::unique_ptr<const search::ResultCheck> make_check(const Problem&);
 
 /// Runs the solver `id` at a tune point, or the best known one if the id is 0. Throws BadParm if the result overlaps an
-/// input without being the same buffer.
+/// input without being the same buffer. Activations that solvers do not compute are passes of their own: in memory of
+/// the handle where the result is added to, or where dx is x or dy or has another type than x, else in the result.
 void run(Handle&, const Problem&, const Problem::Args&, std::uint64_t id = 0, const TunePoint& = {});
 
 /// Immediate mode and tuning of the problem, which must outlive the result.

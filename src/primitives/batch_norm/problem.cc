@@ -60,6 +60,11 @@ double Problem::work() const {
   return static_cast<double>(count()) * (forward() ? in + result : in + 2 * result);
 }
 
+bool computes(activation::Mode mode) {
+  using enum activation::Mode;
+  return mode == kPassthru || mode == kRelu || mode == kClippedRelu || mode == kClamp;
+}
+
 void validate(const Problem& p) {
   const bool backward = !p.forward();
   const char* const out = backward ? "dx" : "y";
@@ -87,8 +92,7 @@ void validate(const Problem& p) {
   for (const DataType t : {p.scale_type, p.bias_type, p.moment_type})
     require(t == DataType::kFloat || t == DataType::kHalf || t == DataType::kBFloat16 || t == DataType::kDouble,
             "a parameter is {}: batch norms take fp32, fp16, bf16 and fp64", polymio::name_of(t));
-  using enum activation::Mode;
-  if (p.activation != kPassthru && p.activation != kRelu && p.activation != kClippedRelu && p.activation != kClamp)
+  if (!computes(p.activation))
     fail(Status::kNotImplemented, "batch norms compute no {}: allowed are passthru, relu, clippedrelu and clamp",
          activation::name_of(p.activation));
   require_separate(p.out, out);

@@ -34,12 +34,6 @@ bool folds(const convolution::Problem& p, const batch_norm::Problem& norm) {
          norm.scale_type == t && norm.bias_type == t && norm.moment_type == t && is_per_channel(norm.parameters);
 }
 
-/// Whether a batch norm can take the activation.
-bool takes(activation::Mode mode) {
-  using enum activation::Mode;
-  return mode == kPassthru || mode == kRelu || mode == kClippedRelu || mode == kClamp;
-}
-
 /// UnsupportedOp unless y = f(x) tells the derivative.
 void check_told_by_result(activation::Mode mode) {
   try {
@@ -150,7 +144,7 @@ std::size_t Chain::add_norm(const std::vector<Operation>& all, std::size_t i) {
   batch_norm::Problem p = norm.problem;
   Stage s;
   s.norm = i++;
-  if (a && !a->backward && p.forward() && takes(a->mode)) {
+  if (a && !a->backward && p.forward() && batch_norm::computes(a->mode)) {
     p.activation = a->mode;
     s.activation = i++;
   }
@@ -164,7 +158,7 @@ void Chain::add_gradient(const BatchNorm& norm, std::size_t i, const Activation&
   batch_norm::Problem p = norm.problem;
   Stage gradient;
   gradient.norm = i;
-  if (takes(a.mode)) {
+  if (batch_norm::computes(a.mode)) {
     p.activation = a.mode;
     gradient.activation = j;
     gradient.problem = p;
