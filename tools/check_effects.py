@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Checks tests/effects.tsv: which test checks the effect of a function of the API.
 
-Every function of the API table has a row, nothing else has one, and the test it names exists. One line for each
-difference; exit status 1 if there is any. --self-test plants violations."""
+Every function of the API table has a row, nothing else has one, and the test it names exists, in a file that names the
+function itself or in a header of tests/ that it includes. One line for each difference; exit status 1 if there is any.
+--self-test plants violations."""
 # SPDX-License-Identifier: MIT
 import csv
 import pathlib
@@ -17,12 +18,27 @@ def demanded():
         return {row["name"] for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)}
 
 
+def words_with_headers(path, seen):
+    """The words of a file and of the headers of tests/ that it includes, also through others."""
+    if path in seen:
+        return set()
+    seen.add(path)
+    text = path.read_text()
+    words = set(re.findall(r"\w+", text))
+    for name in re.findall(r'^#include "([^"]+)"', text, re.M):
+        for header in (path.parent / name, ROOT / name):
+            if header.is_file() and (ROOT / "tests") in header.parents:
+                words |= words_with_headers(header, seen)
+    return words
+
+
 def tests():
-    """Suite.Name of every GoogleTest below tests/."""
-    found = set()
+    """Suite.Name of every GoogleTest below tests/, and the words of its file."""
+    found = {}
     for path in (ROOT / "tests").rglob("*.cc"):
-        for suite, name in re.findall(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)", path.read_text(), re.M):
-            found.add(f"{suite}.{name}")
+        names = re.findall(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)", path.read_text(), re.M)
+        words = words_with_headers(path, set()) if names else set()
+        found.update({f"{suite}.{name}": words for suite, name in names})
     return found
 
 
@@ -39,8 +55,11 @@ def differences(lines, names, existing):
         seen.add(name)
         if name not in names:
             yield f"line {number}: {name} is no function of the table"
-        if test.split("/")[-1] not in existing:
+        words = existing.get(test.split("/")[-1])
+        if words is None:
             yield f"line {number}: there is no test {test}"
+        elif name not in words:
+            yield f"line {number}: neither the file of {test} nor a header of it names {name}"
     if lines != sorted(lines):
         yield "rows are not sorted"
     for name in sorted(names - seen):
@@ -48,11 +67,11 @@ def differences(lines, names, existing):
 
 
 def self_test():
-    names, existing = {"miopenA", "miopenB"}, {"Suite.Test"}
+    names, existing = {"miopenA", "miopenB"}, {"Suite.Test": {"miopenA", "miopenB"}, "Suite.Other": {"miopenA"}}
     good = ["miopenA\tcapi_tests\tSuite.Test", "miopenB\tcapi_tests\tSuite.Test"]
     assert not list(differences(good, names, existing))
     for bad in (good[:1], good + good[1:], good[::-1], good + ["miopenC\tcapi_tests\tSuite.Test"], ["miopenA"],
-                [good[0], "miopenB\tcapi_tests\tSuite.None"]):
+                [good[0], "miopenB\tcapi_tests\tSuite.None"], [good[0], "miopenB\tcapi_tests\tSuite.Other"]):
         assert list(differences(bad, names, existing)), bad
 
 
