@@ -130,7 +130,13 @@ struct Space {
   std::size_t reserve_bytes = 0;
 };
 
-std::string command_of(const Problem& p, const Problem::Args& args) {
+/// The initial states that the caller gave. Backward data does not read them.
+struct Initial {
+  const void* hx;
+  const void* cx = nullptr;
+};
+
+std::string command_of(const Problem& p, const Problem::Args& args, const Initial& given) {
   static constexpr const char* kModes[] = {"relu", "tanh", "lstm", "gru"};
   static constexpr int kDirections[] = {1, 1, 2, 4};  // of each pass
   const rnn::Network& n = p.network;
@@ -144,18 +150,20 @@ std::string command_of(const Problem& p, const Problem::Args& args) {
       fmt::format(" -m {} -k {} -n {} -W {} -H {} -l {} -r {:d} -b {:d} -p {:d} -F {} -c {:d} -I {} --nohx {:d}",
                   kModes[static_cast<int>(n.mode)], p.sequences.steps, fmt::join(samples, ","), n.input, n.hidden,
                   n.layers, n.bidirectional, n.has_bias, n.skips_input, kDirections[static_cast<int>(p.pass)],
-                  p.pass == Pass::kInference, static_cast<int>(p.x_order), p.hx == Problem::Initial::kAbsent);
+                  p.pass == Pass::kInference, static_cast<int>(p.x_order), given.hx == nullptr);
+  if (n.mode == rnn::Mode::kLstm && p.pass != Pass::kBackwardWeights && !given.cx) line += " --nocx 1";
   if (p.drops == Problem::Drops::kBetweenLayers) line += fmt::format(" -U 1 -P {}", args.dropout.rate);
   return line;
 }
 
-void launch(miopenHandle_t handle, Problem& p, Problem::Args& args, const Space& space, const char* function) {
+void launch(miopenHandle_t handle, Problem& p, Problem::Args& args, const Space& space, const Initial& given,
+            const char* function) {
   Handle& on = deref(handle);
   args.workspace = space.workspace;
   args.workspace_bytes = space.workspace_bytes;
   args.reserve = const_cast<void*>(space.reserve);
   args.reserve_bytes = space.reserve_bytes;
-  capi::log_call(function, [&] { return command_of(p, args); });
+  capi::log_call(function, [&] { return command_of(p, args, given); });
   rnn::run(on, p, args);
 }
 
@@ -223,7 +231,7 @@ void legacy_forward(miopenHandle_t handle, miopenRNNDescriptor_t desc, Pass pass
   f.args.cx = of_lstm(p, f.args.cx);
   f.args.cy = of_lstm(p, f.args.cy);
   f.args.dropout = capi::dropout_of(d);
-  launch(handle, p, f.args, f.space, function);
+  launch(handle, p, f.args, f.space, {f.args.hx, f.args.cx}, function);
 }
 
 }  // namespace
@@ -317,17 +325,18 @@ miopenStatus_t miopenRNNForward(miopenHandle_t handle, const miopenRNNDescriptor
     args.cy = of_lstm(p, cy);
     args.padding = padding_of(yDesc);
     args.dropout = capi::dropout_of(d);
-    launch(handle, p, args, {workSpace, workSpaceNumBytes, reserveSpace, reserveSpaceNumBytes}, "miopenRNNForward");
+    launch(handle, p, args, {workSpace, workSpaceNumBytes, reserveSpace, reserveSpaceNumBytes}, {hx, cx},
+           "miopenRNNForward");
   });
 }
 
 miopenStatus_t miopenRNNBackwardSeqData(miopenHandle_t handle, const miopenRNNDescriptor_t rnnDesc,
                                         const miopenSeqTensorDescriptor_t yDesc, const void*, const void* dy,
-                                        const miopenTensorDescriptor_t hDesc, const void*, const void* dhy, void* dhx,
-                                        const miopenTensorDescriptor_t cDesc, const void*, const void* dcy, void* dcx,
-                                        const miopenSeqTensorDescriptor_t xDesc, void* dx, const void* w,
-                                        size_t weightSpaceSize, void* workSpace, size_t workSpaceNumBytes,
-                                        void* reserveSpace, size_t reserveSpaceNumBytes) {
+                                        const miopenTensorDescriptor_t hDesc, const void* hx, const void* dhy,
+                                        void* dhx, const miopenTensorDescriptor_t cDesc, const void* cx,
+                                        const void* dcy, void* dcx, const miopenSeqTensorDescriptor_t xDesc, void* dx,
+                                        const void* w, size_t weightSpaceSize, void* workSpace,
+                                        size_t workSpaceNumBytes, void* reserveSpace, size_t reserveSpaceNumBytes) {
   return guard([&] {
     const RnnObject& d = deref(rnnDesc);
     Problem p = sequence_problem(d, Pass::kBackwardData, xDesc);
@@ -344,7 +353,7 @@ miopenStatus_t miopenRNNBackwardSeqData(miopenHandle_t handle, const miopenRNNDe
     args.dcx = of_lstm(p, dcx);
     args.padding = padding_of(xDesc);
     args.dropout = capi::dropout_of(d);
-    launch(handle, p, args, {workSpace, workSpaceNumBytes, reserveSpace, reserveSpaceNumBytes},
+    launch(handle, p, args, {workSpace, workSpaceNumBytes, reserveSpace, reserveSpaceNumBytes}, {hx, cx},
            "miopenRNNBackwardSeqData");
   });
 }
@@ -364,7 +373,7 @@ miopenStatus_t miopenRNNBackwardWeightsSeqTensor(miopenHandle_t handle, const mi
     Problem::Args args;
     args.x = not_null(x, "the buffer of x");
     args.dw = not_null(dw, "the buffer of dw");
-    launch(handle, p, args, {workSpace, workSpaceNumBytes, reserveSpace, reserveSpaceNumBytes},
+    launch(handle, p, args, {workSpace, workSpaceNumBytes, reserveSpace, reserveSpaceNumBytes}, {hx},
            "miopenRNNBackwardWeightsSeqTensor");
   });
 }
@@ -426,8 +435,8 @@ miopenStatus_t miopenRNNBackwardData(
     miopenHandle_t handle, const miopenRNNDescriptor_t rnnDesc, const int sequenceLen,
     const miopenTensorDescriptor_t* yDesc, const void*, const miopenTensorDescriptor_t* dyDesc, const void* dy,
     const miopenTensorDescriptor_t dhyDesc, const void* dhy, const miopenTensorDescriptor_t dcyDesc, const void* dcy,
-    const miopenTensorDescriptor_t wDesc, const void* w, const miopenTensorDescriptor_t hxDesc, const void*,
-    const miopenTensorDescriptor_t cxDesc, const void*, const miopenTensorDescriptor_t* dxDesc, void* dx,
+    const miopenTensorDescriptor_t wDesc, const void* w, const miopenTensorDescriptor_t hxDesc, const void* hx,
+    const miopenTensorDescriptor_t cxDesc, const void* cx, const miopenTensorDescriptor_t* dxDesc, void* dx,
     const miopenTensorDescriptor_t dhxDesc, void* dhx, const miopenTensorDescriptor_t dcxDesc, void* dcx,
     void* workSpace, size_t workSpaceNumBytes, void* reserveSpace, size_t reserveSpaceNumBytes) {
   return guard([&] {
@@ -448,7 +457,7 @@ miopenStatus_t miopenRNNBackwardData(
     args.dcy = of_lstm(p, dcy);
     args.dcx = of_lstm(p, dcx);
     args.dropout = capi::dropout_of(d);
-    launch(handle, p, args, {workSpace, workSpaceNumBytes, reserveSpace, reserveSpaceNumBytes},
+    launch(handle, p, args, {workSpace, workSpaceNumBytes, reserveSpace, reserveSpaceNumBytes}, {hx, cx},
            "miopenRNNBackwardData");
   });
 }
@@ -469,7 +478,7 @@ miopenStatus_t miopenRNNBackwardWeights(miopenHandle_t handle, const miopenRNNDe
     Problem::Args args;
     args.x = not_null(x, "the buffer of x");
     args.dw = not_null(dw, "the buffer of dw");
-    launch(handle, p, args, {workSpace, workSpaceNumBytes, reserveSpace, reserveSpaceNumBytes},
+    launch(handle, p, args, {workSpace, workSpaceNumBytes, reserveSpace, reserveSpaceNumBytes}, {hx},
            "miopenRNNBackwardWeights");
   });
 }
