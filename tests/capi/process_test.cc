@@ -200,6 +200,31 @@ TEST(Process, TheCommandLogReplaysTheCall) {
   EXPECT_EQ(replay.code, 0) << line << "\n" << replay.out << replay.err;
 }
 
+TEST(InChild, DISABLED_FusedRun) {
+  const Handle handle;
+  Convolution c(handle, {{2, 4, 9, 8}, {6, 4, 3, 3}});
+  miopenActivationDescriptor_t activation = nullptr;
+  expect_ok(miopenCreateActivationDescriptor(&activation));
+  expect_ok(miopenSetActivationDescriptor(activation, miopenActivationTANH, 0.5, 1, 0));
+  const auto run = [&](const float* alpha) {
+    expect_ok(miopenConvolutionBiasActivationForward(handle, alpha, c.x, c.x_data.data(), c.w, c.w_data.data(), c.conv,
+                                                     miopenConvolutionFwdAlgoDirect, nullptr, 0, nullptr, nullptr,
+                                                     nullptr, nullptr, nullptr, activation, c.y, c.y_data.data()));
+  };
+  run(nullptr);
+  const float half = 0.5f;
+  run(&half);  // the driver has no flag for it
+  expect_ok(miopenDestroyActivationDescriptor(activation));
+}
+
+TEST(Process, TheCommandLogHasFusedCalls) {
+  const Output o = run_child("FusedRun", "MIOPEN_ENABLE_LOGGING_CMD=1");
+  EXPECT_EQ(lines_with(o.err, "\n"), 1u) << o.err;
+  const std::string line = after(o.err, "MIOpenDriver CBAInfer ") + " ";
+  for (const char* part : {" -n 2 ", " -c 4 ", " -k 6 ", " -H 9 ", " -J 5 ", " -m 2 ", " -A 0.5 "})
+    EXPECT_NE((" " + line).find(part), std::string::npos) << "no '" << part << "' in: " << line;
+}
+
 TEST(Process, TheApiLogNamesTheCall) {
   const Output o = run_child("OneRun", "MIOPEN_ENABLE_LOGGING=1");
   EXPECT_EQ(lines_with(o.err, "run conv -n 2 -c 4 -k 6"), 1u) << o.err;

@@ -57,6 +57,10 @@ TEST(Driver, LoggedCommandsRepeatTheCalls) {
            {"ctc -n 3 -c 7 -k 20,15,12 -l 5,4,3 -b 1", "ctc -n 3 -c 7 -k 20,15,12 -l 5,4,3 -b 1 -m 1"},
            {"dropout -n 2 -c 3 -H 4 -W 5 -O NHWC -F 1 -p 0.25 -L 5", "dropout -n 2 -O NHWC -F 1 -p 0.25 -L 5"},
            {"lstm -n 4,3 -k 6 -H 8 -W 5 -l 2 -r 1 -b 1 -F 1", "rnn -m lstm -k 6 -n 4,3 -W 5 -H 8 -l 2 -r 1 -b 1 -c 0"},
+           {"lstm -n 4 -k 3 -H 8 -W 5 --nocx 1 -F 2", "rnn -m lstm -F 2 --nohx 0 --nocx 1"},
+           {"CBAInferfp16 -n 2 -c 3 -H 7 -W 5 -k 4 -p 1 -u 2 -M 1 -m tanh -A 0.5 -I NHWC --epsilon 0.01",
+            "CBAInferfp16 -n 2 -c 3 -k 4 -H 7 -W 5 -p 1 -u 2 -J 0 -M 1 -m 2 -A 0.5 -I NHWC --epsilon 0.01"},
+           {"CBAInfer -_ 3 -n 2 -c 3 -! 4 -H 7 -W 5 -J 2", "CBAInfer -_ 3 -n 2 -c 3 -! 4 -H 7 -W 5 -J 2"},
        }) {
     const std::string command = logged(line);
     std::istringstream wanted(parts);

@@ -12,14 +12,19 @@
 
 namespace polymio::capi {
 
-/// Logs a call, and the MIOpenDriver line that repeats it, where MIOPEN_ENABLE_LOGGING and MIOPEN_ENABLE_LOGGING_CMD
-/// ask for them. `make_line` returns the driver's arguments, or nothing if it has no flags for such a call.
+/// Logs the MIOpenDriver line that repeats a call where MIOPEN_ENABLE_LOGGING_CMD asks for it. `make_line` returns the
+/// driver's arguments, or nothing if it has no flags for such a call.
+template <std::invocable MakeLine>
+void log_command(const MakeLine& make_line) {
+  if (!log::command_enabled()) return;
+  if (const std::string line = make_line(); !line.empty()) log::write("command", "MIOpenDriver " + line);
+}
+
+/// Logs the call, too, where MIOPEN_ENABLE_LOGGING asks for it.
 template <std::invocable MakeLine>
 void log_call(const char* function, const MakeLine& make_line) {
-  if (!log::api_enabled() && !log::command_enabled()) return;
-  const std::string line = make_line();
-  if (log::api_enabled()) log::write("api", fmt::format("{} {}", function, line));
-  if (log::command_enabled() && !line.empty()) log::write("command", "MIOpenDriver " + line);
+  if (log::api_enabled()) log::write("api", fmt::format("{} {}", function, make_line()));
+  log_command(make_line);
 }
 
 /// As flags of one argument have shapes: "40x1", and "2x32" or with strides "2x32@40x1".

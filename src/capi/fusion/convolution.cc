@@ -6,7 +6,9 @@
 #include "capi/activation.h"
 #include "capi/common/guard.h"
 #include "capi/common/handle.h"
+#include "capi/common/log_call.h"
 #include "capi/convolution/call.h"
+#include "capi/fusion/command.h"
 #include "core/tensor_checks.h"
 #include "primitives/fusion/fusion.h"
 #include "primitives/tensor_ops/tensor_ops.h"
@@ -92,6 +94,15 @@ miopenStatus_t miopenConvolutionBiasActivationForward(
     if (adds && !is_y) require_no_overlap(residual.desc, z, "z", p.y, y);
     p.scalars = args.alpha != 1 ? convolution::Scalars::kScale : convolution::Scalars::kDefault;
     if (log::api_enabled()) log::write("api", "miopenConvolutionBiasActivationForward " + p.key());
+    capi::log_command([&] {
+      const bool plain = !adds && args.alpha == 1;
+      return plain ? capi::command_of({.x = p.x,
+                                       .convolution = &p,
+                                       .bias = p.epilogue.bias,
+                                       .activation = &function.mode,
+                                       .parameters = function.parameters})
+                   : std::string();
+    });
     if (adds && !same_strides(residual.desc, p.y)) {
       require(!is_y, "z is y, but its strides differ from those of y");
       return run_in_passes(h, call, args, residual, function.parameters);

@@ -9,8 +9,10 @@
 #include "capi/common/arguments.h"
 #include "capi/common/guard.h"
 #include "capi/common/handle.h"
+#include "capi/common/log_call.h"
 #include "capi/common/tensor.h"
 #include "capi/convolution/call.h"
+#include "capi/fusion/command.h"
 
 using namespace polymio;
 using capi::deref;
@@ -140,6 +142,30 @@ void check_arguments(const FusionOpObject& op, const OperatorArgsObject& given) 
   if (op.kind == OpKind::kNormInference) need(norm.mean && norm.variance ? norm.mean : nullptr, "a moment");
 }
 
+std::string command_of(const FusionPlanObject& plan, const OperatorArgsObject& given) {
+  capi::FusedCall call{.x = plan.input};
+  OpKind last = OpKind::kNone;
+  for (const auto& op : plan.operations) {
+    static constexpr OpKind kOrder[] = {OpKind::kNone, OpKind::kConvolution, OpKind::kBias, OpKind::kNormInference,
+                                        OpKind::kActivation};
+    const auto place = [](OpKind kind) { return std::ranges::find(kOrder, kind) - std::begin(kOrder); };
+    if (place(op->kind) == std::ssize(kOrder) || place(op->kind) <= place(last)) return "";
+    last = op->kind;
+    const fusion::Args& args = given.args[op->index];
+    call.bias = call.bias || op->kind == OpKind::kBias;
+    if (const auto* c = std::get_if<fusion::Convolution>(&op->operation)) call.convolution = &c->problem;
+    if (const auto* norm = std::get_if<fusion::BatchNorm>(&op->operation)) {
+      call.norm = &norm->problem;
+      call.epsilon = args.norm.epsilon;
+    }
+    if (const auto* activation = std::get_if<fusion::Activation>(&op->operation)) {
+      call.activation = &activation->mode;
+      call.parameters = args.activation;
+    }
+  }
+  return capi::command_of(call);
+}
+
 void execute(miopenHandle_t handle, miopenFusionPlanDescriptor_t descriptor, miopenTensorDescriptor_t input_desc,
              const void* input, miopenTensorDescriptor_t output_desc, void* output, miopenOperatorArgs_t args,
              const char* function) {
@@ -165,6 +191,7 @@ void execute(miopenHandle_t handle, miopenFusionPlanDescriptor_t descriptor, mio
   if (!compiled)
     fail(Status::kBadParm, "the fusion plan is not compiled for this handle: call miopenCompileFusionPlan");
   if (log::api_enabled()) log::write("api", fmt::format("{} {}", function, plan.chain->text()));
+  capi::log_command([&] { return command_of(plan, given); });
   std::unique_lock lock(compiled->mutex, std::defer_lock);
   if (compiled->memory) lock.lock();
   plan.chain->run(h, compiled->plan, {input, output, given.args, compiled->memory.get()});
