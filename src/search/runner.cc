@@ -235,12 +235,22 @@ std::optional<std::vector<Candidate>> Call::answer(FindOptions options, const ch
   return best_per_algorithm(*found);
 }
 
-std::vector<Candidate> Call::solutions() const {
-  keep_explanation(request_);
+/// `allowed`: empty: all.
+std::vector<Candidate> Call::listed(SolverList allowed) const {
+  keep_explanation(request_, allowed);
   auto ranking = rank(request_);
   if (!env::flag(env::kImmediateFallback, true))
     std::erase_if(ranking, [](const Candidate& c) { return c.source != Source::kMeasured; });
+  if (!allowed.empty()) std::erase_if(ranking, [&](const Candidate& c) { return !contains(allowed, c.solver); });
   return ranking;
+}
+
+std::vector<Candidate> Call::solutions() const { return listed({}); }
+
+std::vector<Candidate> Call::allowed_solutions() const {
+  auto list = listed(only());
+  if (list.empty()) fail_unsolved(request_);
+  return list;
 }
 
 Candidate Call::candidate(std::uint64_t id) const { return candidate_of(request_, primitive_, id); }

@@ -65,6 +65,8 @@ class Call {
 
   /// Immediate mode's list, best first; only stored results when the environment forbids predictions.
   std::vector<Candidate> solutions() const;
+  /// Those of them that MIOPEN_DEBUG_FIND_ONLY_SOLVER allows. Throws when there are none.
+  std::vector<Candidate> allowed_solutions() const;
 
   /// Solver `id` with its best known tune point; BadParm with the reason if it does not apply.
   Candidate candidate(std::uint64_t id) const;
@@ -92,6 +94,7 @@ class Call {
  private:
   std::vector<const SolverBase*> only() const;
   void restrict(std::vector<Candidate>&) const;
+  std::vector<Candidate> listed(SolverList allowed) const;
   [[noreturn]] void fail_unsolved(const Request&) const;
   [[noreturn]] void fail_algorithm(int algorithm, unsigned enabled) const;
   Plan online_plan() const;

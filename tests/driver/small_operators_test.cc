@@ -87,6 +87,8 @@ TEST(Driver, ExplainsEveryPrimitive) {
   EXPECT_TRUE(has(stages, "Fusion: conv .* --fuse b0 on cpu, chosen ConvCpu"));
   EXPECT_TRUE(has(stages, "Fusion: bnorm .* on cpu, chosen BnormCpuInfer"));
   EXPECT_TRUE(has(drive(fused + "--json"), "\"solver\":\"ConvCpu[A-Za-z]+ \\+ BnormCpuInfer\""));
+  EXPECT_TRUE(has(drive(fused + "-S ConvCpuGroupedFwd --json"), "\"solver\":\"ConvCpuGroupedFwd "));
+  EXPECT_TRUE(has(drive(fused + "-M 1 -S NoSuch"), "there is no solver 'NoSuch'"));
   EXPECT_TRUE(has(drive("softmax -n 2 -c 3 -H 2 -W 2 -F 1 --explain --json -i 1"), "\"explain\":.*SoftmaxCpu"));
 }
 

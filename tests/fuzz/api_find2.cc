@@ -61,7 +61,7 @@ miopenSolution_t some_solution(World& w) {
   return w.live_as<miopenSolution_t>(Kind::kSolution);
 }
 
-/// A live Find 2.0 object that cannot be run: a bias or activation problem, or a convolution without tensors.
+/// A live Find 2.0 object that cannot be run: a problem of one operation without tensors.
 struct Operation {
   Operation(World& w, int kind, miopenProblemDirection_t direction) : world(w), kind(kind) {
     if (kind == 0)

@@ -169,9 +169,7 @@ Plan Chain::prepare(Handle& handle, std::size_t workspace_limit, const search::C
       const std::uint64_t id = choice->solver->info().id;
       of_stage = {id, choice->point, call_of(handle, s, limits).plan(id, choice->point).workspace};
     } else if (const auto* p = as<convolution::Problem>(s)) {
-      const search::Call call = call_of(handle, s, limits);
-      const auto ranking = call.solutions();
-      if (ranking.empty()) search::fail_refused(call.request());
+      const auto ranking = call_of(handle, s, limits).allowed_solutions();
       auto best = std::ranges::find_if(
           ranking, [&](const auto& c) { return (algorithms >> c.solver->info().algorithm & 1) != 0; });
       if (best == ranking.end()) best = ranking.begin();
