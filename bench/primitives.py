@@ -73,7 +73,7 @@ def problems(op):
             yield "lrn", op.lrn, size, True
     for size in ROWS:
         yield "softmax", op.softmax, size, False
-        yield "softmax backward", lambda lib, x: op.softmax(lib, x, False, True), size, False
+        yield "softmax backward", lambda lib, x: op.softmax(lib, x, backward=True), size, False
         yield "layer norm", op.layer_norm, size, False
         yield "layer norm backward", lambda lib, x: op.layer_norm(lib, x, True), size, False
         yield "reduce max rows", lambda lib, x: op.reduction(lib, x, "max", (1,)), size, False

@@ -61,7 +61,8 @@ start_all_on() {  # device; what has no case files takes longest, and is first
     "solver_tests Gpu*.*"; do
     start "operations.$1.$((i++))" 540 "$build/bin/${job% *}" --gtest_filter="${job#* }"
   done
-  for job in batch layer group pooling softmax lrn rope glu prelu activation attention loss recurrent reduce; do
+  for job in batch layer group rms pooling softmax lrn rope glu prelu activation attention loss recurrent reduce extreme \
+    calculation cat getitem kthvalue adam; do
     [[ $1 = cuda* ]] && start "operations.$1.$((i++))" 540 \
       python3 "$here/tests/torch/torch_test.py" "$build/lib/libMIOpen.so.1" --device cuda --shapes 8 --only $job
   done

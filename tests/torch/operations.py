@@ -66,9 +66,13 @@ class Library:
         return tuple(map(ctypes.byref, self.scalars_of[ctypes.c_float]))
 
     def scalars(self, tensor):
-        """Pointers to 1 and 0, in the type of scaling factors of this tensor."""
-        kind = ctypes.c_double if tensor.dtype == torch.float64 else ctypes.c_float
-        return tuple(map(ctypes.byref, self.scalars_of[kind]))
+        """Pointers to 1 and 0 for operations of this tensor."""
+        return tuple(map(ctypes.byref, self.scalars_of[scalar_kind(tensor)]))
+
+
+def scalar_kind(tensor):
+    """The type of scaling factors of this tensor."""
+    return ctypes.c_double if tensor.dtype == torch.float64 else ctypes.c_float
 
 
 class Operation:
@@ -85,65 +89,76 @@ def like(tensor, dtype=None):
 
 
 def with_layout_of(tensor, result):
-    """The result, channels last if the tensor is: PyTorch does not always keep the layout."""
+    """The result, channels last if the tensor is, else first: PyTorch does not always keep the layout."""
     last = tensor.dim() > 3 and tensor.stride(1) == 1 and tensor.shape[1] > 1
     formats = {4: torch.channels_last, 5: torch.channels_last_3d}
-    return result.contiguous(memory_format=formats[tensor.dim()]) if last else result
+    return result.contiguous(memory_format=formats[tensor.dim()] if last else torch.contiguous_format)
 
 
 def parameters(count, device, number=1, dtype=torch.float32):
     return [torch.rand(count, device=device).add(0.5).to(dtype) for _ in range(number)]
 
 
-def batch_norm_training(lib, x):
-    scale, bias, mean, variance = parameters(x.shape[1], x.device, 4, scale_type(x))
-    y, running, saved = like(x), [mean.clone(), variance.clone()], [like(mean), like(mean)]
-    dx, dp = lib.tensor(x, 4), lib.tensor(scale.view(1, -1, 1, 1) if x.dim() < 5 else scale.view(1, -1, 1, 1, 1))
-
-    ours = lib.bound("miopenBatchNormalizationForwardTraining_V2", lib.handle, 1, *lib.floats(), dx, x, dx, y, dp, dp,
-                     dp, dp, scale, bias, 0.1, *running, EPSILON, *saved)
-
-    def theirs(x=x):
-        return aten.native_batch_norm(x, *[p.to(scale_type(x)) for p in (scale, bias, mean, variance)], True, 0.1, EPSILON)
-
-    return Operation(ours, theirs, [y, *saved], [x, y])
-
-
 def scale_type(x):
     return torch.float64 if x.dtype == torch.float64 else torch.float32
 
 
-def batch_norm_inference(lib, x):
-    scale, bias, mean, variance = parameters(x.shape[1], x.device, 4, scale_type(x))
-    y = like(x)
-    dx, dp = lib.tensor(x, 4), lib.tensor(scale.view(1, -1, 1, 1) if x.dim() < 5 else scale.view(1, -1, 1, 1, 1))
+def moments(lib, x, number, per_activation):
+    """Parameters of batch norms and their descriptor: one for each channel, or for each element of a sample."""
+    size = (1, *x.shape[1:]) if per_activation else (1, x.shape[1], *[1] * (x.dim() - 2))
+    made = parameters(size, x.device, number, scale_type(x))
+    return *made, lib.tensor(made[0])
 
-    ours = lib.bound("miopenBatchNormalizationForwardInference_V2", lib.handle, 1, *lib.floats(), dx, x, dx, y, dp,
-                     dp, dp, dp, scale, bias, mean, variance, EPSILON)
+
+def by_features(x, per_activation, *parameters):
+    """x with dimension 1 for what has a mean of its own, and the parameters in x's accuracy: what PyTorch takes."""
+    return x.flatten(1) if per_activation else x, *[p.flatten().to(scale_type(x)) for p in parameters]
+
+
+def batch_norm_training(lib, x, per_activation=False):
+    scale, bias, mean, variance, dp = moments(lib, x, 4, per_activation)
+    y, results, dx = like(x), [like(mean) for _ in range(4)], lib.tensor(x)
+    theirs_running = [mean.clone(), variance.clone()]  # they change
+
+    ours = lib.bound("miopenBatchNormalizationForwardTraining_V3", lib.handle, 0 if per_activation else 1, *lib.floats(),
+                     dx, x, dx, y, dp, dp, dp, dp, scale, bias, 0.1, mean, variance, *results[:2], EPSILON, *results[2:])
 
     def theirs(x=x):
-        to = scale_type(x)
-        return aten.native_batch_norm(x, scale.to(to), bias.to(to), mean.to(to), variance.to(to), False, 0.1, EPSILON)[:1]
+        x, *given = by_features(x, per_activation, scale, bias, *theirs_running)
+        out, *saved = aten.native_batch_norm(x, *given, True, 0.1, EPSILON)
+        return [out, *given[2:], *saved]
+
+    return Operation(ours, theirs, [y, *results], [x, y])
+
+
+def batch_norm_inference(lib, x, per_activation=False):
+    *given, dp = moments(lib, x, 4, per_activation)
+    y, dx = like(x), lib.tensor(x)
+
+    ours = lib.bound("miopenBatchNormalizationForwardInference_V2", lib.handle, 0 if per_activation else 1, *lib.floats(),
+                     dx, x, dx, y, dp, dp, dp, dp, *given, EPSILON)
+
+    def theirs(x=x):
+        return aten.native_batch_norm(*by_features(x, per_activation, *given), False, 0.1, EPSILON)[:1]
 
     return Operation(ours, theirs, [y], [x, y])
 
 
-def batch_norm_backward(lib, x):
-    scale, = parameters(x.shape[1], x.device, 1, scale_type(x))
+def batch_norm_backward(lib, x, per_activation=False):
+    scale, dp = moments(lib, x, 1, per_activation)
     dy, dx = torch.randn_like(x), like(x)
-    axes = [d for d in range(x.dim()) if d != 1]
+    axes = [0] if per_activation else [d for d in range(x.dim()) if d != 1]
     mean = x.double().mean(axes)
     inverse = (x.double().var(axes, unbiased=False) + EPSILON).rsqrt()
-    saved, grads = [mean.to(scale.dtype), inverse.to(scale.dtype)], [like(scale), like(scale)]
-    d, dp = lib.tensor(x, 4), lib.tensor(scale.view(1, -1, 1, 1) if x.dim() < 5 else scale.view(1, -1, 1, 1, 1))
+    saved, grads, d = [t.to(scale.dtype) for t in (mean, inverse)], [like(scale), like(scale)], lib.tensor(x)
 
-    ours = lib.bound("miopenBatchNormalizationBackward_V2", lib.handle, 1, *lib.floats(), *lib.floats(), d, x, d, dy,
-                     d, dx, dp, dp, dp, dp, scale, *grads, EPSILON, *saved)
+    ours = lib.bound("miopenBatchNormalizationBackward_V2", lib.handle, 0 if per_activation else 1, *lib.floats(),
+                     *lib.floats(), d, x, d, dy, d, dx, dp, dp, dp, dp, scale, *grads, EPSILON, *saved)
 
     def theirs(x=x, dy=dy):
-        to = scale_type(x)
-        return aten.native_batch_norm_backward(dy.to(x.dtype), x, scale.to(to), None, None, mean.to(to), inverse.to(to),
-                                               True, EPSILON, [True] * 3)
+        x, *given = by_features(x, per_activation, scale, mean, inverse)
+        dy, = by_features(dy.to(x.dtype), per_activation)
+        return aten.native_batch_norm_backward(dy, x, given[0], None, None, *given[1:], True, EPSILON, [True] * 3)
 
     return Operation(ours, theirs, [dx, *grads], [x, dy, dx])
 
@@ -199,24 +214,31 @@ def pooling(lib, x, mode=0, size=3, stride=2, pad=1, backward=False):
     return Operation(ours, theirs, [grad_x], [gradient, grad_x] + [index] * (mode == 0))
 
 
-def softmax(lib, x, log=False, backward=False):
-    """Over dimension 1; rows are (rows, length)."""
-    y = like(x)
-    algorithm, d = 2 if log else 1, lib.tensor(x, 4)
-    compute, gradient = (aten._log_softmax, aten._log_softmax_backward_data) if log else (
-        aten._softmax, aten._softmax_backward_data)
-    if not backward:
-        ours = lib.bound("miopenSoftmaxForward_V2", lib.handle, lib.scalars(x)[0], d, x, lib.scalars(x)[1], d, y, algorithm, 1)
-        return Operation(ours, lambda x=x: [compute(x, 1, False)], [y], [x, y])
-    y, dy, dx = compute(x, 1, False), torch.randn_like(x), like(x)
+SOFTMAXES = {"fast": 0, "accurate": 1, "log": 2}
 
-    ours = lib.bound("miopenSoftmaxBackward_V2", lib.handle, lib.scalars(x)[0], d, y, d, dy, lib.scalars(x)[1], d, dx,
-                     algorithm, 1)
+
+def softmax(lib, x, algorithm="accurate", backward=False, of_samples=False):
+    """Over dimension 1, or all of a sample; rows are (rows, length)."""
+    y, how, d = like(x), (SOFTMAXES[algorithm], 0 if of_samples else 1), lib.tensor(x, 4)
+    compute, gradient = (aten._log_softmax, aten._log_softmax_backward_data) if algorithm == "log" else (
+        aten._softmax, aten._softmax_backward_data)
 
     def theirs(x=x):
-        return [gradient(dy.to(x.dtype), y.to(x.dtype), 1, x.dtype)]
+        return [compute(x.flatten(1) if of_samples else x, 1, False)]
 
-    return Operation(ours, theirs, [dx], [y, dy, dx])
+    if not backward:
+        ours = lib.bound("miopenSoftmaxForward_V2", lib.handle, lib.scalars(x)[0], d, x, lib.scalars(x)[1], d, y, *how)
+        return Operation(ours, theirs, [y], [x, y])
+    dy, dx = torch.randn_like(x), like(x)
+    y.copy_(theirs()[0].view(x.shape))
+
+    ours = lib.bound("miopenSoftmaxBackward_V2", lib.handle, lib.scalars(x)[0], d, y, d, dy, lib.scalars(x)[1], d, dx, *how)
+
+    def theirs_backward(x=x):
+        given = [t.to(x.dtype).flatten(1) if of_samples else t.to(x.dtype) for t in (dy, y)]
+        return [gradient(*given, 1, x.dtype)]
+
+    return Operation(ours, theirs_backward, [dx], [y, dy, dx])
 
 
 def layer_norm(lib, x, backward=False):
@@ -254,6 +276,51 @@ def layer_norm(lib, x, backward=False):
     return Operation(ours_backward, theirs_backward, [dx, *grads], [x, dy, dx])
 
 
+def add_layer_norm(lib, x):
+    """Of x + x2, over the last dimension."""
+    (weight, bias), x2, y = parameters(x.shape[-1], x.device, 2, x.dtype), torch.randn_like(x), like(x)
+    mean, rstd = like(x[..., 0].contiguous()), like(x[..., 0].contiguous())
+    d, dw, ds = lib.tensor(x), lib.tensor(weight), lib.tensor(mean)
+
+    ours = lib.bound("miopenAddLayerNormForward", lib.handle, 3, d, x, d, x2, dw, weight, dw, bias,
+                     ctypes.c_float(EPSILON), x.dim() - 1, d, y, ds, mean, ds, rstd)
+
+    def theirs(x=x):
+        return aten.native_layer_norm(x + x2.to(x.dtype), [x.shape[-1]], weight.to(x.dtype), bias.to(x.dtype), EPSILON)
+
+    return Operation(ours, theirs, [y, mean, rstd], [x, x2, y])
+
+
+def rms_norm(lib, x, backward=False):
+    """T5's, over the last dimension."""
+    weight, = parameters(x.shape[-1], x.device, 1, x.dtype)
+    y, rstd = like(x), like(x[..., 0].contiguous())
+    d, dw, ds = lib.tensor(x), lib.tensor(weight), lib.tensor(rstd)
+
+    ours = lib.bound("miopenT5LayerNormForward", lib.handle, 5, d, x, dw, weight, ctypes.c_float(EPSILON), d, y, ds, rstd)
+
+    def norm(x, weight):
+        return functional.rms_norm(x, [x.shape[-1]], weight, EPSILON)
+
+    def theirs(x=x):
+        return [norm(x, weight.to(x.dtype)), (x.square().mean(-1) + EPSILON).rsqrt()]
+
+    if not backward:
+        return Operation(ours, theirs, [y, rstd], [x, y])
+    ours()
+    dy, dx, dweight, size = torch.randn_like(x), like(x), like(weight), ctypes.c_size_t()
+    lib("miopenGetT5LayerNormBackwardWorkspaceSize", lib.handle, 5, d, d, dw, ds, d, dw, ctypes.byref(size))
+    workspace = torch.empty(max(size.value, 1), dtype=torch.uint8, device=x.device)
+
+    ours_backward = lib.bound("miopenT5LayerNormBackward", lib.handle, 5, workspace, size, d, dy, d, x, dw, weight, ds, rstd,
+                              d, dx, dw, dweight)
+
+    def theirs_backward(x=x):
+        return gradients(norm, (x, weight.to(x.dtype)), dy.to(x.dtype))
+
+    return Operation(ours_backward, theirs_backward, [dx, dweight], [x, dy, dx])
+
+
 def group_norm(lib, x, groups=32):
     weight, bias = parameters(x.shape[1], x.device, 2, x.dtype)
     y = like(x)
@@ -276,35 +343,68 @@ def group_norm(lib, x, groups=32):
     return Operation(ours, theirs, [y, mean, rstd], [x, y])
 
 
-REDUCTIONS = {"sum": (0, torch.sum), "max": (3, torch.amax), "mean": (5, torch.mean),
-              "norm2": (7, lambda x, dim, keepdim: torch.linalg.vector_norm(x, 2, dim, keepdim))}
+def vector_norm(order):
+    return lambda x, dim, keepdim: torch.linalg.vector_norm(x, order, dim, keepdim)
 
 
-def reduction(lib, x, operation="sum", dims=(1,)):
-    dims = tuple(dims)
+def product(x, dim, keepdim):
+    for d in dim:
+        x = x.prod(d, keepdim=True)
+    return x
+
+
+REDUCTIONS = {"sum": (0, torch.sum), "product": (1, product), "min": (2, torch.amin), "max": (3, torch.amax),
+              "amax": (4, vector_norm(math.inf)), "mean": (5, torch.mean), "norm1": (6, vector_norm(1)),
+              "norm2": (7, vector_norm(2))}
+# What argmax finds the positions by.
+EXTREMES = {"min": torch.neg, "max": lambda x: x, "amax": torch.abs}
+
+
+def reduction(lib, x, operation="sum", dims=(1,), with_indices=False):
+    dims = list(dims)
     number, compute = REDUCTIONS[operation]
     y = like(torch.sum(x, dims, keepdim=True))
+    index = torch.full_like(y, -1, dtype=torch.int32, memory_format=torch.contiguous_format) if with_indices else None
     descriptor, d, dy = lib.made("ReduceTensor"), lib.tensor(x), lib.tensor(y)
-    lib("miopenSetReduceTensorDescriptor", descriptor, number, TYPES[scale_type(x)], 0, 0, 0)
-    size = ctypes.c_size_t()
+    lib("miopenSetReduceTensorDescriptor", descriptor, number, TYPES[scale_type(x)], 0, int(with_indices), 0)
+    size, index_size = ctypes.c_size_t(), ctypes.c_size_t()
     lib("miopenGetReductionWorkspaceSize", lib.handle, descriptor, d, dy, ctypes.byref(size))
+    lib("miopenGetReductionIndicesSize", lib.handle, descriptor, d, dy, ctypes.byref(index_size))
     workspace = torch.empty(max(size.value, 1), dtype=torch.uint8, device=x.device)
     one, zero = lib.scalars(x)
 
-    ours = lib.bound("miopenReduceTensor", lib.handle, descriptor, None, ctypes.c_size_t(0), workspace, size, one, d,
-                     x, zero, dy, y)
+    ours = lib.bound("miopenReduceTensor", lib.handle, descriptor, index, index_size, workspace, size, one, d, x, zero, dy, y)
 
-    return Operation(ours, lambda x=x: [compute(x, dim=list(dims), keepdim=True)], [y], [x, y])
+    def theirs(x=x):
+        results = [compute(x, dim=dims, keepdim=True)]
+        if with_indices:
+            last = EXTREMES[operation](x).movedim(dims, list(range(-len(dims), 0)))
+            results.append(last.flatten(x.dim() - len(dims)).argmax(-1))
+        return results
+
+    return Operation(ours, theirs, [y, index] if with_indices else [y], [x, y])
 
 
-def lrn(lib, x, size=5):
+def lrn(lib, x, size=5, alpha=1e-4, backward=False):
     y, descriptor, d = like(x), lib.made("LRN"), lib.tensor(x)
-    lib("miopenSetLRNDescriptor", descriptor, 1, size, 1e-4, 0.75, 2.0)
+    one, zero = lib.scalars(x)
+    lib("miopenSetLRNDescriptor", descriptor, 1, size, alpha, 0.75, 2.0)
 
-    ours = lib.bound("miopenLRNForward", lib.handle, descriptor, lib.scalars(x)[0], d, x, lib.scalars(x)[1], d, y,
-                     ctypes.c_bool(False), None)
+    def forward(workspace=None):
+        return lib.bound("miopenLRNForward", lib.handle, descriptor, one, d, x, zero, d, y,
+                         ctypes.c_bool(workspace is not None), workspace)
 
-    return Operation(ours, lambda x=x: [functional.local_response_norm(x, size, 1e-4, 0.75, 2.0)], [y], [x, y])
+    def compute(x):
+        return functional.local_response_norm(x, size, alpha, 0.75, 2.0)
+
+    if not backward:
+        return Operation(forward(), lambda x=x: [compute(x)], [y], [x, y])
+    dy, dx, scale = torch.randn_like(x), like(x), like(x, scale_type(x))
+    forward(scale)()
+
+    ours = lib.bound("miopenLRNBackward", lib.handle, descriptor, one, d, y, d, dy, d, x, zero, d, dx, scale)
+
+    return Operation(ours, lambda x=x: gradients(compute, (x,), dy.to(x.dtype)), [dx], [x, y, dy, dx])
 
 
 def gradients(compute, inputs, dy):
@@ -459,25 +559,53 @@ def glu(lib, x, dim=0, backward=False):
     return Operation(ours, theirs, [result], [x, result])
 
 
+def filters_for(x, count, size):
+    """Filters for a convolution of x, in x's layout, and PyTorch's function for them."""
+    spatial = x.dim() - 2
+    w = torch.randn(count, x.shape[1], *[size] * spatial, device=x.device).div((x.shape[1] * size ** spatial) ** 0.5)
+    return with_layout_of(x, w.to(x)), getattr(functional, f"conv{spatial}d")
+
+
+def convolution_descriptor(lib, spatial, pad, stride):
+    made, ints = lib.made("Convolution"), ctypes.c_int * spatial
+    lib("miopenInitConvolutionNdDescriptor", made, spatial, ints(*[pad] * spatial), ints(*[stride] * spatial),
+        ints(*[1] * spatial), 0)
+    return made
+
+
+def convolution_bias_activation(lib, x, filters=16, size=3, stride=1, mode="relu"):
+    """activation(convolution + z / 2 + bias) in one call."""
+    w, convolution = filters_for(x, filters, size)
+    y = like(with_layout_of(x, convolution(x, w, None, stride, size // 2)))
+    z, (bias,), descriptor = torch.randn_like(y), parameters(filters, x.device, 1, x.dtype), lib.made("Activation")
+    lib("miopenSetActivationDescriptor", descriptor, ACTIVATIONS[mode][0], 0.7501, 1.2501, 1.5)
+    dy, db = lib.tensor(y), lib.tensor(bias.view(1, -1, *[1] * (x.dim() - 2)))
+    half = scalar_kind(x)(0.5)
+
+    ours = lib.bound("miopenConvolutionBiasActivationForward", lib.handle, None, lib.tensor(x), x, lib.tensor(w), w,
+                     convolution_descriptor(lib, x.dim() - 2, size // 2, stride), 0, None, ctypes.c_size_t(0),
+                     ctypes.byref(half), dy, z, db, bias, descriptor, dy, y)
+
+    def theirs(x=x):
+        out = convolution(x, w.to(x.dtype), bias.to(x.dtype), stride, size // 2) + z.to(x.dtype) / 2
+        return [ACTIVATIONS[mode][1](out)]
+
+    return Operation(ours, theirs, [y], [x, w, z, y])
+
+
 def fused_convolution(lib, x, filters=16, size=3, stride=1, norm=False, mode="relu"):
     """Convolution, bias or batch norm with given moments, and an activation as one fusion plan."""
-    spatial = x.dim() - 2
-    w = torch.randn(filters, x.shape[1], *[size] * spatial, device=x.device).div((x.shape[1] * size ** spatial) ** 0.5)
-    form = torch.contiguous_format if x.is_contiguous() else torch.channels_last if spatial == 2 else torch.channels_last_3d
-    w = w.to(x).to(memory_format=form)
-    convolution = getattr(functional, f"conv{spatial}d")
-    y = like(convolution(x, w, None, stride, size // 2)).to(memory_format=form)
+    w, convolution = filters_for(x, filters, size)
+    y = like(with_layout_of(x, convolution(x, w, None, stride, size // 2)))
     bias, = parameters(filters, x.device, 1, x.dtype)
-    moments = parameters(filters, x.device, 4, scale_type(x))  # scale, bias, mean, variance
-    plan, arguments, conv = POINTER(), POINTER(), lib.made("Convolution")
-    ints, operators = ctypes.c_int * spatial, [POINTER() for _ in range(3)]
+    given = parameters(filters, x.device, 4, scale_type(x))  # scale, bias, mean, variance
+    plan, arguments, operators = POINTER(), POINTER(), [POINTER() for _ in range(3)]
     number, (alpha, beta) = ACTIVATIONS[mode][0], lib.floats()
     dx, dw, dy = lib.tensor(x), lib.tensor(w), lib.tensor(y)
-    of_channels = lib.tensor((moments[0] if norm else bias).view(1, -1, *[1] * spatial))
-    lib("miopenInitConvolutionNdDescriptor", conv, spatial, ints(*[size // 2] * spatial), ints(*[stride] * spatial),
-        ints(*[1] * spatial), 0)
+    of_channels = lib.tensor((given[0] if norm else bias).view(1, -1, *[1] * (x.dim() - 2)))
     lib("miopenCreateFusionPlan", ctypes.byref(plan), 0, dx)
-    lib("miopenCreateOpConvForward", plan, ctypes.byref(operators[0]), conv, dw)
+    lib("miopenCreateOpConvForward", plan, ctypes.byref(operators[0]),
+        convolution_descriptor(lib, x.dim() - 2, size // 2, stride), dw)
     if norm:
         lib("miopenCreateOpBatchNormInference", plan, ctypes.byref(operators[1]), 1, of_channels)
     else:
@@ -487,7 +615,7 @@ def fused_convolution(lib, x, filters=16, size=3, stride=1, norm=False, mode="re
     lib("miopenCreateOperatorArgs", ctypes.byref(arguments))
     lib("miopenSetOpArgsConvForward", arguments, operators[0], alpha, beta, w)
     if norm:
-        lib("miopenSetOpArgsBatchNormInference", arguments, operators[1], alpha, beta, *moments, EPSILON)
+        lib("miopenSetOpArgsBatchNormInference", arguments, operators[1], alpha, beta, *given, EPSILON)
     else:
         lib("miopenSetOpArgsBiasForward", arguments, operators[1], alpha, beta, bias)
     lib("miopenSetOpArgsActivForward", arguments, operators[2], alpha, beta, 0.7501, 1.2501, 1.5)
@@ -498,8 +626,7 @@ def fused_convolution(lib, x, filters=16, size=3, stride=1, norm=False, mode="re
     def theirs(x=x):
         out = convolution(x, w.to(x.dtype), None if norm else bias.to(x.dtype), stride, size // 2)
         if norm:
-            scale, shift, mean, variance = [p.to(scale_type(x)) for p in moments]
-            out = aten.native_batch_norm(out, scale, shift, mean, variance, False, 0.1, EPSILON)[0]
+            out = aten.native_batch_norm(*by_features(out, False, *given), False, 0.1, EPSILON)[0]
         return [ACTIVATIONS[mode][1](out)]
 
     return Operation(ours, theirs, [y], [x, w, y])

@@ -13,7 +13,9 @@ import sys
 import torch
 
 import attention as attending
+import indexing
 import operations as op
+import optimizers
 import recurrent as recurring
 
 # Norm of the difference / norm of the result in double.
@@ -28,6 +30,16 @@ def image(draw, dtype, device, channels=(1, 70), rank=None):
     last = torch.channels_last if rank == 2 else torch.channels_last_3d
     x = torch.randn(size, device=device).to(dtype)
     return x.to(memory_format=draw.choice((torch.contiguous_format, last)))
+
+
+def samples(x):
+    """At least five: gradients of fewer are small differences of large terms where each element has a mean."""
+    return torch.cat([x, torch.randn_like(x[:1].expand(4, *x.shape[1:]))])
+
+
+def near_one(x):
+    """Values whose products do not leave 16 bits."""
+    return torch.where(x < 0, -1, 1) * (1 + x / 128)
 
 
 def rows(draw, dtype, device, shortest=1):
@@ -78,6 +90,11 @@ def sequences(draw, dtype, device):
     return draw.choice((x, x.transpose(0, 1).contiguous().transpose(0, 1)))
 
 
+def ctc_loss(lib, draw, dtype):
+    x = sequences(draw, dtype, lib.device)
+    return op.ctc_loss(lib, x, draw.choice((0, 3, 40)), draw.randint(0, x.shape[2] - 1))
+
+
 def attention(lib, draw, dtype, backward):
     dtype = torch.float32 if dtype == torch.float64 else dtype
     size = [draw.randint(1, 3), draw.randint(1, 3), draw.randint(1, 150), draw.choice((1, 8, 17, 64, 80, 128))]
@@ -102,52 +119,107 @@ def recurrent(lib, draw, dtype, mode):
         return None
     lengths = sorted((draw.randint(1, 9) for _ in range(draw.randint(1, 6))), reverse=True)
     x = torch.randn(sum(lengths), draw.randint(1, 40), device=lib.device).to(dtype)
-    return recurring.recurrent(lib, x, lengths, mode, draw.randint(1, 70), draw.randint(1, 3), draw.random() < 0.5)
+    return recurring.recurrent(lib, x, lengths, mode, draw.randint(1, 70), draw.randint(1, 3), draw.random() < 0.5,
+                               draw.random() < 0.7, draw.choice(recurring.LAYOUTS))
 
 
-def fused_convolution(lib, draw, dtype, norm):
+def fused_convolution(lib, draw, dtype, make, **flags):
     x = wide_image(draw, dtype, lib.device)
     mode = draw.choice(("relu", "logistic", "clipped relu", "leaky relu", "elu"))
-    return op.fused_convolution(lib, x, draw.randint(1, 40), draw.choice((1, 3)), draw.randint(1, 2), norm, mode)
+    return make(lib, x, draw.randint(1, 40), draw.choice((1, 3)), draw.randint(1, 2), mode=mode, **flags)
+
+
+def softmax(lib, draw, dtype, backward):
+    x = draw.choice((image, rows))(draw, dtype, lib.device)
+    return op.softmax(lib, x, draw.choice(list(op.SOFTMAXES)), backward, draw.random() < 0.5)
+
+
+def cat(lib, draw, dtype):
+    x = image(draw, dtype, lib.device)
+    dim = draw.randrange(x.dim())
+    cuts = sorted(draw.randint(0, x.shape[dim]) for _ in range(draw.randint(0, 5)))
+    sizes = [end - begin for begin, end in zip([0, *cuts], [*cuts, x.shape[dim]])]
+    return indexing.cat(lib, x, [size for size in sizes if size], dim)
+
+
+def getitem_backward(lib, draw, dtype):
+    x = image(draw, dtype, lib.device, (1, 20))
+    first, sliced = draw.randrange(x.dim()), draw.randrange(x.dim())
+    dims = list(range(first, min(first + draw.randint(1, 3), x.dim())))
+    return indexing.getitem_backward(lib, x, dims, draw.randint(1, 50), sliced, draw.randrange(x.shape[sliced]),
+                                     draw.randint(1, 3))
+
+
+def kthvalue(lib, draw, dtype):
+    x = image(draw, dtype, lib.device)
+    dim = draw.randrange(x.dim())
+    return indexing.kthvalue(lib, x, draw.randint(1, x.shape[dim]), dim, draw.random() < 0.5)
+
+
+def along_dim(lib, draw, dtype, make, operation):
+    x = image(draw, dtype, lib.device)
+    return make(lib, near_one(x) if operation == "product" else x, operation, draw.randrange(x.dim()))
+
+
+def optimizer_step(lib, draw, dtype, adamw, transformers):
+    flags = [draw.random() < 0.5] if transformers else [draw.random() < 0.5, draw.random() < 0.5, adamw]
+    return optimizers.optimizer_step(lib, image(draw, dtype, lib.device), draw.randint(1, 1000), flags, transformers,
+                                     draw.random() < 0.5)
+
+
+def reduction(lib, draw, dtype, operation):
+    x = image(draw, dtype, lib.device)
+    return op.reduction(lib, near_one(x) if operation == "product" else x, operation, some_dims(draw, x),
+                        operation in op.EXTREMES and draw.random() < 0.5)
 
 
 # name -> operation of a random problem
 CASES = {
     "batch norm training": lambda lib, d, t: op.batch_norm_training(lib, many(image(d, t, lib.device))),
-    "batch norm inference": lambda lib, d, t: op.batch_norm_inference(lib, image(d, t, lib.device)),
+    "batch norm inference": lambda lib, d, t: op.batch_norm_inference(lib, image(d, t, lib.device), d.random() < 0.5),
     "batch norm backward": lambda lib, d, t: op.batch_norm_backward(lib, many(image(d, t, lib.device))),
-    "pooling": lambda lib, d, t: op.pooling(lib, wide_image(d, t, lib.device), **window(d)),
-    "pooling backward": lambda lib, d, t: op.pooling(lib, wide_image(d, t, lib.device), backward=True, **window(d)),
-    "softmax": lambda lib, d, t: op.softmax(lib, d.choice((image, rows))(d, t, lib.device), d.random() < 0.5),
-    "softmax backward": lambda lib, d, t: op.softmax(lib, rows(d, t, lib.device), d.random() < 0.5, True),
+    "batch norm per activation, training": lambda lib, d, t: op.batch_norm_training(lib, samples(image(d, t, lib.device)), True),
+    "batch norm per activation, backward": lambda lib, d, t: op.batch_norm_backward(lib, samples(image(d, t, lib.device)), True),
     "layer norm": lambda lib, d, t: op.layer_norm(lib, rows(d, t, lib.device)),
     "layer norm backward": lambda lib, d, t: op.layer_norm(lib, rows(d, t, lib.device, 3), True),
+    "layer norm of a sum": lambda lib, d, t: op.add_layer_norm(lib, rows(d, t, lib.device)),
     "group norm": group_norm,
-    "lrn": lambda lib, d, t: op.lrn(lib, image(d, t, lib.device), d.choice((1, 3, 5))),
-    "convolution+bias+activation": lambda lib, d, t: fused_convolution(lib, d, t, False),
-    "convolution+batch norm+activation": lambda lib, d, t: fused_convolution(lib, d, t, True),
+    "convolution+bias+activation": lambda lib, d, t: fused_convolution(lib, d, t, op.fused_convolution),
+    "convolution+batch norm+activation": lambda lib, d, t: fused_convolution(lib, d, t, op.fused_convolution, norm=True),
+    "convolution+z+bias+activation": lambda lib, d, t: fused_convolution(lib, d, t, op.convolution_bias_activation),
+    "prelu backward": lambda lib, d, t: op.prelu_backward(lib, image(d, t, lib.device), d.random() < 0.5),
+    "multi margin loss": lambda lib, d, t: op.multi_margin_loss(lib, rows(d, t, lib.device), reduced(d, t), d.choice((1, 2))),
+    "ctc loss": ctc_loss,
+    "cat": cat,
+    "getitem backward": getitem_backward,
+    "kthvalue": kthvalue,
+    "adam": lambda lib, d, t: optimizer_step(lib, d, t, False, False),
+    "adamw": lambda lib, d, t: optimizer_step(lib, d, t, True, False),
+    "transformers adamw": lambda lib, d, t: optimizer_step(lib, d, t, True, True),
 }
 for backward in (False, True):
     name = " backward" if backward else ""
     CASES.update({
+        f"pooling{name}": lambda lib, d, t, b=backward: op.pooling(lib, wide_image(d, t, lib.device), backward=b, **window(d)),
+        f"softmax{name}": lambda lib, d, t, b=backward: softmax(lib, d, t, b),
+        f"lrn{name}": lambda lib, d, t, b=backward: op.lrn(lib, image(d, t, lib.device), d.choice((1, 3, 5)), 0.5, b),
+        f"rms norm{name}": lambda lib, d, t, b=backward: op.rms_norm(lib, rows(d, t, lib.device, 3), b),
         f"rope{name}": lambda lib, d, t, b=backward: op.rope(lib, pairs(d, t, lib.device), b),
         f"soft margin loss{name}": lambda lib, d, t, b=backward: (
             op.soft_margin_loss(lib, d.choice((image, rows))(d, t, lib.device), reduced(d, t), b)),
         f"glu{name}": lambda lib, d, t, b=backward: op.glu(lib, even(rows(d, t, lib.device)), 0, b),
         f"activation{name}": lambda lib, d, t, b=backward: (
             op.activation(lib, image(d, t, lib.device), d.choice(list(op.ACTIVATIONS)), b)),
+        f"attention{name}": lambda lib, d, t, b=backward: attention(lib, d, t, b),
     })
-    CASES[f"attention{name}"] = lambda lib, d, t, b=backward: attention(lib, d, t, b)
-CASES["prelu backward"] = lambda lib, d, t: op.prelu_backward(lib, image(d, t, lib.device), d.random() < 0.5)
-CASES["multi margin loss"] = lambda lib, d, t: (
-    op.multi_margin_loss(lib, rows(d, t, lib.device), reduced(d, t), d.choice((1, 2))))
-CASES["ctc loss"] = lambda lib, d, t: (
-    lambda x: op.ctc_loss(lib, x, d.choice((0, 3, 40)), d.randint(0, x.shape[2] - 1)))(sequences(d, t, lib.device))
 for mode in recurring.CELLS:
     CASES[f"recurrent {mode}"] = lambda lib, d, t, m=mode: recurrent(lib, d, t, m)
-for reduction in op.REDUCTIONS:
-    CASES[f"reduce {reduction}"] = lambda lib, d, t, r=reduction: (
-        lambda x: op.reduction(lib, x, r, some_dims(d, x)))(image(d, t, lib.device))
+for each in op.REDUCTIONS:
+    CASES[f"reduce {each}"] = lambda lib, d, t, r=each: reduction(lib, d, t, r)
+for each in indexing.EXTREMES:
+    CASES[f"extreme {each}"] = lambda lib, d, t, e=each: along_dim(lib, d, t, indexing.extreme, e)
+for each in indexing.CALCULATIONS:
+    CASES[f"calculation {each}"] = lambda lib, d, t, c=each: along_dim(lib, d, t, indexing.calculation, c)
 
 
 def in_double(operation):
