@@ -206,6 +206,12 @@ Dense pointwise(const Pointwise& node, const std::vector<const Dense*>& in, cons
   for (const Dense* t : in) strides.push_back(strides_of(*t, sizes));
   for (std::int64_t i = 0; i < y.count(); ++i) {
     double v[3] = {};
+    if (node.mode == kIndex) {
+      std::vector<std::int64_t> along_axis(sizes.size());
+      along_axis[static_cast<std::size_t>(node.axis)] = 1;
+      y.values[static_cast<std::size_t>(i)] = static_cast<double>(offset_of(i, sizes, along_axis));
+      continue;
+    }
     for (std::size_t k = 0; k < in.size(); ++k)
       v[k] = in[k]->values[static_cast<std::size_t>(offset_of(i, sizes, strides[k]))];
     y.values[static_cast<std::size_t>(i)] = pointwise_at(node, v[0], v[1], v[2]);

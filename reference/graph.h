@@ -23,6 +23,7 @@ struct Pointwise {
   double elu_alpha = 1, softplus_beta = 1, swish_beta = 1;
   double alpha1 = 1, alpha2 = 1;
   bool propagates_nan = false;
+  std::int64_t axis = -1;  // of indices
 };
 
 // Of one element: X and B; X, B and T of a selection; Y and DY where the mode is a derivative. Others are ignored.

@@ -124,6 +124,7 @@ class GraphBuilder {
         .set<double>(MIOPEN_ATTR_POINTWISE_ELU_ALPHA, MIOPEN_TYPE_DOUBLE, {p.elu_alpha})
         .set<double>(MIOPEN_ATTR_POINTWISE_SOFTPLUS_BETA, MIOPEN_TYPE_DOUBLE, {p.softplus_beta})
         .set<double>(MIOPEN_ATTR_POINTWISE_SWISH_BETA, MIOPEN_TYPE_DOUBLE, {p.swish_beta})
+        .set<int64_t>(MIOPEN_ATTR_POINTWISE_AXIS, MIOPEN_TYPE_INT64, {p.axis})
         .finalize();
     Backend& op = operation(MIOPEN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
     op.set_child(MIOPEN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, mode);

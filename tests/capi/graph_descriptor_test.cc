@@ -265,8 +265,7 @@ TEST_F(GraphOperations, SlotsOfPointwiseModes) {
   expect_bad(pointwise(MIOPEN_POINTWISE_EXP, {{kX, row}, {kY, s}}), {"1x3", "equal"});
   expect_bad(pointwise(MIOPEN_POINTWISE_BINARY_SELECT, {{kX, s}, {kB, row}, {kT, s}, {kY, s}}), {"equal"});
   expect_bad(pointwise(MIOPEN_POINTWISE_RELU_BWD, {{kX, s}, {kY, s}, {kDy, s}, {kDx, s}}), {"does not use tensor 751"});
-  for (const int m : {MIOPEN_POINTWISE_ERF, MIOPEN_POINTWISE_GEN_INDEX})
-    expect_error(pointwise(m, {{kX, s}, {kY, s}}), miopenStatusNotImplemented, {"mode"});
+  expect_bad(pointwise(MIOPEN_POINTWISE_GEN_INDEX, {{kX, s}, {kY, s}}), {"axis", "-1", "0 to 1"});
   Backend op(MIOPEN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
   op.set_child(MIOPEN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, mode(MIOPEN_POINTWISE_EXP))
       .set_child(kX, tensor(s))

@@ -86,13 +86,41 @@ TEST_P(EveryMode, EqualsItsDefinitionInDouble) {
   g.expect(y, ref::pointwise(p, values, sizes), 1e-13);
 }
 
-std::vector<int> implemented_modes() {
+std::vector<int> elementwise_modes() {
   std::vector<int> modes;
   for (int m = 0; m < 50; ++m)
-    if (m != MIOPEN_POINTWISE_ERF && m != MIOPEN_POINTWISE_GEN_INDEX) modes.push_back(m);
+    if (m != MIOPEN_POINTWISE_GEN_INDEX) modes.push_back(m);
   return modes;
 }
-INSTANTIATE_TEST_SUITE_P(Modes, EveryMode, testing::ValuesIn(implemented_modes()));
+INSTANTIATE_TEST_SUITE_P(Modes, EveryMode, testing::ValuesIn(elementwise_modes()));
+
+TEST_F(GraphRun, IndicesAlongAnAxis) {
+  const Sizes sizes = {2, 3, 5, 7};
+  for (const miopenDataType_t type : {miopenFloat, miopenHalf, miopenInt64, miopenInt8})
+    for (const int64_t axis : {0, 1, 3}) {
+      GraphBuilder h(handle);
+      const int64_t x = h.input(miopenFloat, sizes), y = h.tensor(type, sizes, false, {105, 1, 21, 3});
+      const Pointwise p{.mode = MIOPEN_POINTWISE_GEN_INDEX, .axis = axis};
+      h.pointwise(p, {x}, y);
+      h.expect(y, ref::pointwise(p, {&h.dense(x)}, sizes), 0);
+    }
+}
+
+/// The scores of a causal mask: both indices are steps, and what follows a chain.
+TEST_F(GraphRun, IndicesMaskScores) {
+  const Sizes sizes = {2, 9, 13};
+  const int64_t x = g.input(miopenFloat, sizes), low = g.input(miopenFloat, sizes, -1e9, -1e9),
+                row = g.tensor(miopenInt32, sizes, true), column = g.tensor(miopenInt32, sizes, true),
+                seen = g.tensor(miopenFloat, sizes, true), y = g.tensor(miopenFloat, sizes);
+  g.pointwise({.mode = MIOPEN_POINTWISE_GEN_INDEX, .axis = 1}, {x}, row);
+  g.pointwise({.mode = MIOPEN_POINTWISE_GEN_INDEX, .axis = 2}, {x}, column);
+  g.pointwise(MIOPEN_POINTWISE_CMP_GE, {row, column}, seen);
+  g.pointwise(MIOPEN_POINTWISE_BINARY_SELECT, {x, low, seen}, y);
+  Dense want = g.dense(x);
+  for (std::size_t i = 0; i < want.values.size(); ++i)
+    if (i % 13 > i / 13 % 9) want.values[i] = g.dense(low).values[i];
+  g.expect(y, want, 0);
+}
 
 TEST_F(GraphRun, SpecialValuesOfFunctions) {
   const double inf = HUGE_VAL, nan = std::nan("");
@@ -643,7 +671,7 @@ TEST_F(GraphDevices, EveryFunctionInOneChain) {
   const int64_t x = g.input(miopenFloat, sizes, 0.3, 1.3), b = g.input(miopenHalf, {1, 77}, 0.4, 1.4);
   int64_t sum = x;
   Dense want = g.dense(x);
-  for (const int mode : implemented_modes()) {
+  for (const int mode : elementwise_modes()) {
     const int count = operands_of(mode);
     const int64_t f = g.tensor(miopenFloat, sizes, true),
                   next = g.tensor(miopenFloat, sizes, mode != MIOPEN_POINTWISE_RECIPROCAL);

@@ -134,8 +134,8 @@ graph::Node pointwise_node(const DescriptorState& d, graph::Graph& g) {
   n.kind = graph::Kind::kPointwise;
   graph::Pointwise& to = n.pointwise;
   to.mode = static_cast<graph::Mode>(p.value(MIOPEN_ATTR_POINTWISE_MODE).at<int>());
-  if (to.mode == graph::Mode::kErf || to.mode == graph::Mode::kIndex)
-    fail(Status::kNotImplemented, "the pointwise mode {} is not implemented", static_cast<int>(to.mode));
+  n.axis = p.value(MIOPEN_ATTR_POINTWISE_AXIS).at<std::int64_t>();
+  if (to.mode == graph::Mode::kIndex) n.kind = graph::Kind::kIndex;
   to.precision = static_cast<DataType>(p.value(MIOPEN_ATTR_POINTWISE_MATH_PREC).at<int>());
   to.propagates_nan = p.value(MIOPEN_ATTR_POINTWISE_NAN_PROPAGATION).at<int>() != 0;
   to.lower_clip = p.value(MIOPEN_ATTR_POINTWISE_RELU_LOWER_CLIP).real();

@@ -60,7 +60,17 @@ std::vector<KernelSpec> chain_kernels(const DeviceInfo&, const Chain&);
 /// A tensor of random numbers. The seed is in device memory if `seed` is not null.
 using RandomRun = std::function<void(Stream&, void* y, const void* offset, const void* seed)>;
 RandomRun build_random(Stream&, const Random&, const TensorDesc& y);
-std::vector<KernelSpec> random_kernels(const DeviceInfo&, DataType);
+std::vector<KernelSpec> position_kernels(const DeviceInfo&, DataType);
 RandomRun build_random_on_gpu(Stream&, const Random&, const TensorDesc& y);
+
+inline std::int64_t elements_after(const TensorDesc& t, std::int64_t axis) {
+  std::int64_t n = 1;
+  for (const std::int64_t size : t.sizes().subspan(static_cast<std::size_t>(axis) + 1)) n *= size;
+  return n;
+}
+/// The index of each element along the axis.
+using IndexRun = std::function<void(Stream&, void* y)>;
+IndexRun build_index(Stream&, std::int64_t axis, const TensorDesc& y);
+IndexRun build_index_on_gpu(Stream&, std::int64_t axis, const TensorDesc& y);
 
 }  // namespace polymio::graph

@@ -184,6 +184,7 @@ void Draft::add(const Node& n) {
     case Kind::kReduction: return add_reduction(n);
     case Kind::kReshape: return add_reshape(n);
     case Kind::kRandom: return add_random(n);
+    case Kind::kIndex: return add_index(n);
   }
 }
 
@@ -316,6 +317,14 @@ void Draft::add_random(const Node& n) {
     return {[=, run = build_random(handle.stream(), random, y.desc)](const Running& on) {
       run(on.stream, on.address(y), on.address(offset), has_seed ? on.address(seed) : nullptr);
     }};
+  });
+}
+
+void Draft::add_index(const Node& n) {
+  const Operand y = tensor(n.out);
+  push("index", {y}, 4 * elements(y), [y, axis = n.axis](Handle& handle) -> Built {
+    return {
+        [y, run = build_index(handle.stream(), axis, y.desc)](const Running& on) { run(on.stream, on.address(y)); }};
   });
 }
 

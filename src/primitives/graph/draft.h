@@ -90,6 +90,7 @@ class Draft {
   void add_reduction(const Node&);
   void add_reshape(const Node&);
   void add_random(const Node&);
+  void add_index(const Node&);
 
   const DeviceInfo& device_;
   const Graph& graph_;

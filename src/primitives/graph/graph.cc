@@ -36,6 +36,13 @@ void validate_pointwise(const Graph& g, const Node& n) {
             "the result of a pointwise operation has size {} in dimension {}: no operand has that size", y.lens[d], d);
 }
 
+void validate_index(const Graph& g, const Node& n) {
+  const TensorDesc &x = desc_of(g, n.in[0]), &y = desc_of(g, n.out);
+  require(x.rank == y.rank && x.lens == y.lens, "indices of sizes {} are written to sizes {}: they must be equal",
+          sizes_text(x), sizes_text(y));
+  require(n.axis >= 0 && n.axis < y.rank, "the axis of indices is {}: 0 to {} are allowed", n.axis, y.rank - 1);
+}
+
 void validate_matmul(const Graph& g, const Node& n) {
   const TensorDesc &a = desc_of(g, n.in[0]), &b = desc_of(g, n.in[1]), &c = desc_of(g, n.out);
   const auto size = [](const TensorDesc& t, int from_last) {
@@ -103,6 +110,7 @@ void validate(const Graph& g, const Node& n) {
     case Kind::kPointwise: return validate_pointwise(g, n);
     case Kind::kMatmul: return validate_matmul(g, n);
     case Kind::kReduction: return validate_reduction(g, n);
+    case Kind::kIndex: return validate_index(g, n);
     case Kind::kReshape:
       require(desc_of(g, n.in[0]).count() == desc_of(g, n.out).count(),
               "a reshape of sizes {} to {}: the numbers of elements must be equal", sizes_text(desc_of(g, n.in[0])),

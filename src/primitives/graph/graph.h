@@ -100,11 +100,12 @@ struct Random {
   std::int64_t seed = 0;           // unless the node has a second input
 };
 
-enum class Kind : int { kConvolution, kMatmul, kPointwise, kReduction, kReshape, kRandom };
-inline constexpr int kKinds = 6;
+enum class Kind : int { kConvolution, kMatmul, kPointwise, kReduction, kReshape, kRandom, kIndex };
+inline constexpr int kKinds = 7;
 
 /// An operation. `in` and `out` are numbers of tensors; `in` has: X and W (forward), W and DY (data), X and DY
-/// (weights); A and B; see Slots; X; X; the offset and, for a seed in device memory, the seed.
+/// (weights); A and B; see Slots; X; X; the offset and, for a seed in device memory, the seed; X, of which only the
+/// sizes count.
 struct Node {
   Kind kind = Kind::kPointwise;
   std::vector<int> in;
@@ -113,6 +114,7 @@ struct Node {
   Convolution convolution;
   int reduction = 0;  // as miopenReduceTensorOp_t
   Random random;
+  std::int64_t axis = -1;  // along which indices count
 };
 
 struct Tensor {

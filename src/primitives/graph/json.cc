@@ -146,6 +146,7 @@ void each_field(Fields& f, Node& n) {
       f.number("second", n.random.second);
       f.value("seed", n.random.seed);
       return;
+    case Kind::kIndex: f.value("axis", n.axis); return;
     case Kind::kMatmul:
     case Kind::kReshape: return;
   }

@@ -97,15 +97,38 @@ struct Formula {
   int unused = 0;
 };
 
-/// Parameters of random.cl.
+/// Parameters of positions.cl.
 struct Shape {
   std::array<std::int64_t, kMaxRank> size{}, stride{};
+};
+struct Axis {
+  std::int64_t count, step, size;
+  int rank;
 };
 struct Draw {
   std::int64_t count, seed;
   float first, second;
   int rank, distribution, has_seed;
 };
+
+Shape shape_of(const TensorDesc& y) {
+  Shape shape;
+  for (std::size_t d = 0; d < static_cast<std::size_t>(y.rank); ++d) {
+    const std::size_t from_last = static_cast<std::size_t>(y.rank) - 1 - d;
+    shape.size[d] = y.lens[from_last];
+    shape.stride[d] = y.strides[from_last];
+  }
+  return shape;
+}
+
+constexpr std::int64_t kThreads = 256;
+
+auto launch_over(const TensorDesc& y) {
+  const std::int64_t blocks = ceil_div(y.count(), kThreads);
+  if (blocks > INT32_MAX)
+    fail(Status::kNotImplemented, "a tensor of {} elements is too large for one launch", y.count());
+  return launch_shape(kThreads, blocks);
+}
 
 }  // namespace
 
@@ -116,7 +139,7 @@ std::vector<KernelSpec> programs(const DeviceInfo& device, DataType type) {
   chain.in_double = type == DataType::kDouble;
   KernelSpec every = chain_kernels(device, chain).front();
   every.generated.clear();
-  return {every, random_kernels(device, type).front()};
+  return {every, position_kernels(device, type).front()};
 }
 
 std::vector<KernelSpec> chain_kernels(const DeviceInfo& device, const Chain& chain) {
@@ -153,39 +176,38 @@ ChainRun build_on_gpu(Stream& stream, const Chain& chain) {
   };
 }
 
-std::vector<KernelSpec> random_kernels(const DeviceInfo& device, DataType type) {
+std::vector<KernelSpec> position_kernels(const DeviceInfo& device, DataType type) {
   if (is_wide(type) && !device.gpu.fp64)
-    fail(Status::kNotImplemented, "{} has no arithmetic in fp64, which random numbers of type {} need", device.name,
-         name_of(type));
+    fail(Status::kNotImplemented, "{} has no arithmetic in fp64, which random numbers and indices of type {} need",
+         device.name, name_of(type));
   std::vector<std::string> options = {fmt::format("-DIN={}", name_of(type)), fmt::format("-DOUT={}", name_of(type)),
                                       fmt::format("-DNUM={}", is_wide(type) ? "double" : "float")};
   if (device.gpu.fp64) options.emplace_back("-DFP64");
-  return {{"primitives/graph/gpu/random.cl", "random_elements", options}};
+  constexpr const char* kSource = "primitives/graph/gpu/positions.cl";
+  return {{kSource, "random_elements", options}, {kSource, "element_indices", options}};
 }
 
 RandomRun build_random_on_gpu(Stream& stream, const Random& r, const TensorDesc& y) {
-  constexpr std::int64_t kThreads = 256;
-  Shape shape;
-  Draw draw{y.count(),
-            r.seed,
-            static_cast<float>(r.first),
-            static_cast<float>(r.second),
-            y.rank,
-            static_cast<int>(r.distribution),
-            0};
-  for (std::size_t d = 0; d < static_cast<std::size_t>(y.rank); ++d) {
-    const std::size_t from_last = static_cast<std::size_t>(y.rank) - 1 - d;
-    shape.size[d] = y.lens[from_last];
-    shape.stride[d] = y.strides[from_last];
-  }
-  if (ceil_div(draw.count, kThreads) > INT32_MAX)
-    fail(Status::kNotImplemented, "a tensor of {} random numbers is too large for one launch", draw.count);
-  return [kernels = build_kernels(stream, random_kernels(stream.info(), y.type)), shape, draw](
-             Stream& on, void* data, const void* offset, const void* seed) {
+  const Draw draw{y.count(),
+                  r.seed,
+                  static_cast<float>(r.first),
+                  static_cast<float>(r.second),
+                  y.rank,
+                  static_cast<int>(r.distribution),
+                  0};
+  return [kernels = build_kernels(stream, position_kernels(stream.info(), y.type)), shape = shape_of(y), draw,
+          blocks = launch_over(y)](Stream& on, void* data, const void* offset, const void* seed) {
     Draw call = draw;
     call.has_seed = seed ? 1 : 0;
-    launch(on, *kernels[0], launch_shape(kThreads, ceil_div(call.count, kThreads)), Buffer(data), shape, call,
-           Buffer(offset), Buffer(seed ? seed : offset));
+    launch(on, *kernels[0], blocks, Buffer(data), shape, call, Buffer(offset), Buffer(seed ? seed : offset));
+  };
+}
+
+IndexRun build_index_on_gpu(Stream& stream, std::int64_t axis, const TensorDesc& y) {
+  const Axis along{y.count(), elements_after(y, axis), y.lens[static_cast<std::size_t>(axis)], y.rank};
+  return [kernels = build_kernels(stream, position_kernels(stream.info(), y.type)), shape = shape_of(y), along,
+          blocks = launch_over(y)](Stream& on, void* data) {
+    launch(on, *kernels[1], blocks, Buffer(data), shape, along);
   };
 }
 

@@ -1,5 +1,5 @@
-// Random numbers from a counter-based generator: equal seeds, offsets and sizes give equal numbers on every device, but
-// for the rounding of normal ones.
+// Tensors whose elements follow from their positions: indices, and random numbers from a counter-based generator. Equal
+// seeds, offsets and sizes give equal numbers on every device, but for the rounding of normal ones.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
@@ -38,16 +38,33 @@ void draw(Stream& stream, const Random& r, const TensorDesc& y, const Loop& loop
   });
 }
 
+/// In the order of the sizes.
+Loop loop_over(const TensorDesc& y) {
+  const TensorDesc* const tensors[] = {&y};
+  Loop loop = make_loop(tensors);
+  loop.merge();
+  return loop;
+}
+
 }  // namespace
 
 RandomRun build_random(Stream& stream, const Random& r, const TensorDesc& y) {
   if (stream.info().kind != DeviceKind::kCpu) return build_random_on_gpu(stream, r, y);
-  const TensorDesc* const tensors[] = {&y};
-  Loop loop = make_loop(tensors);
-  loop.merge();  // in the order of the sizes
-  return [r, y, loop](Stream& on, void* data, const void* offset, const void* seed) {
+  return [r, y, loop = loop_over(y)](Stream& on, void* data, const void* offset, const void* seed) {
     draw(on, r, y, loop, data, dtype::read<std::uint64_t>(offset, 0),
          seed ? dtype::read<std::uint64_t>(seed, 0) : static_cast<std::uint64_t>(r.seed));
+  };
+}
+
+IndexRun build_index(Stream& stream, std::int64_t axis, const TensorDesc& y) {
+  if (stream.info().kind != DeviceKind::kCpu) return build_index_on_gpu(stream, axis, y);
+  return [y, loop = loop_over(y), size = y.lens[static_cast<std::size_t>(axis)], step = elements_after(y, axis)](
+             Stream& on, void* data) {
+    for_ranges(on, loop.count(), kPart, [&](std::int64_t begin, std::int64_t end) {
+      Cursor at(loop, begin);
+      for (std::int64_t e = begin; e < end; ++e, at.advance(1))
+        dtype::store(y.type, data, at.offset(0), static_cast<double>(e / step % size));
+    });
   };
 }
 
