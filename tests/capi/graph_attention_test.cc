@@ -123,7 +123,9 @@ void forward(miopenHandle_t handle, float dropout) {
   const auto fq = floats(g.dense(q)), fk = floats(g.dense(k)), fv = floats(g.dense(v));
   const auto want = ref::mha_forward(p, {fq.data(), fk.data(), fv.data()});
   ASSERT_EQ(g.engines(), 1) << "attention is one step";
-  const auto got = g.run(*g.plan(0));
+  const auto plan = g.plan(0);
+  const auto got = g.run(*plan);
+  g.expect_same_from_json(*plan, got);
   expect_results(got.at(o), want[ref::kMhaO], 5e-6);
   expect_results(got.at(m), want[ref::kMhaM], 5e-6);
   expect_results(got.at(z_inv), want[ref::kMhaZInv], 5e-6);
@@ -194,7 +196,9 @@ TEST(GraphAttention, Backward) {
   const auto want =
       ref::mha_backward(p, {fq.data(), fk.data(), fv.data(), nullptr, fo.data(), fm.data(), fz.data(), fdo.data()});
   ASSERT_EQ(g.engines(), 1) << "attention is one step";
-  const auto got = g.run(*g.plan(0));
+  const auto plan = g.plan(0);
+  const auto got = g.run(*plan);
+  g.expect_same_from_json(*plan, got);
   expect_results(got.at(dq), want[ref::kMhaDq], 5e-5);
   expect_results(got.at(dk), want[ref::kMhaDk], 5e-5);
   expect_results(got.at(dv), want[ref::kMhaDv], 5e-5);

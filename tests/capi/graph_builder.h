@@ -323,6 +323,19 @@ class GraphBuilder {
     return results;
   }
 
+  /// What the plan writes as JSON is read back as the same plan, with the same results.
+  void expect_same_from_json(const Backend& plan, const std::map<int64_t, Dense>& results) {
+    const auto text = plan.get<char>(MIOPEN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, MIOPEN_TYPE_CHAR, 1 << 16);
+    ASSERT_GT(text.size(), 100u);
+    EXPECT_EQ(text.back(), '\0');
+    Backend again(MIOPEN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    again.set<miopenHandle_t>(MIOPEN_ATTR_EXECUTION_PLAN_HANDLE, MIOPEN_TYPE_HANDLE, {handle_})
+        .set(MIOPEN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, MIOPEN_TYPE_CHAR, text)
+        .finalize();
+    EXPECT_EQ(again.get<char>(MIOPEN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, MIOPEN_TYPE_CHAR, 1 << 16), text);
+    for (const auto& [id, dense] : run(again)) EXPECT_EQ(dense.values, results.at(id).values) << "tensor " << id;
+  }
+
   /// Runs every engine and compares the tensor with what it must be. `error`: allowed, relative to 1 and the value.
   void expect(int64_t id, const Dense& want, double error, int line = __builtin_LINE()) {
     const testing::ScopedTrace trace("called at line", line, "");

@@ -92,6 +92,8 @@ TEST_F(GraphNorm, TrainingInEveryModeAndType) {
       g.expect(y, want, error);
       g.expect(mean, m.mean, 1e-5);
       g.expect(inverse, m.inverse, 1e-5);
+      const auto plan = g.plan(0);
+      g.expect_same_from_json(*plan, g.run(*plan));
     }
 }
 
