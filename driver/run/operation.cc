@@ -14,7 +14,7 @@
 namespace polymio::driver {
 
 namespace {
-constexpr DataType kFloats[] = {kFloat, kHalf, kBFloat16, kDouble}, kSingle[] = {kFloat}, kShort[] = {kFloat, kHalf},
+constexpr DataType kFloats[] = {kFloat, kHalf, kBFloat16, kDouble}, kSingle[] = {kFloat},
                    kShortFloats[] = {kFloat, kHalf, kBFloat16},
                    kOfEverySize[] = {kFloat, kHalf, kBFloat16, kInt8, kDouble},
                    kNumbers[] = {kFloat, kHalf, kBFloat16, kDouble, kInt32, kInt8};
@@ -73,7 +73,7 @@ std::span<const Primitive> primitives() {
        make_soft_margin_loss,
        kOneWay},
       {{"multimarginloss", kFloats}, "MultiMarginLoss", "Runs the multi margin loss.", make_multi_margin_loss, kOneWay},
-      {{"ctc", kShort}, "CTC Loss", "Runs the CTC loss and its gradient.", make_ctc, kOneWay},
+      {{"ctc", kShortFloats}, "CTC Loss", "Runs the CTC loss and its gradient.", make_ctc, kOneWay},
       {{"dropout", kFloats}, "Dropout", "Drops elements at random, and their gradients.", make_dropout, kOneWay},
       {{"mha", kMhaTypes}, "Attention", "Runs attention of heads and its gradients.", make_mha},
       {{"rnn", kShortFloats}, "RNN", "Runs a recurrent network and its gradients.", make_rnn, kOneWay},

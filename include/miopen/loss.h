@@ -34,7 +34,7 @@ MIOPEN_EXPORT miopenStatus_t miopenSetCTCLossDescriptor(miopenCTCLossDescriptor_
 
 /// Workspace bytes of miopenCTCLoss with the same arguments. BadParm: the sizes of `probs` and `gradients` differ or
 /// are not three; an input length above the number of steps; a label that is no class; more labels (an equal one after
-/// another counts twice) than steps. NotImplemented: bf16.
+/// another counts twice) than steps.
 MIOPEN_EXPORT miopenStatus_t miopenGetCTCLossWorkspaceSize(
     miopenHandle_t handle, const miopenTensorDescriptor_t probsDesc, const miopenTensorDescriptor_t gradientsDesc,
     const int* labels, const int* labelLengths, const int* inputLengths, miopenCTCLossAlgo_t algo,
@@ -42,9 +42,9 @@ MIOPEN_EXPORT miopenStatus_t miopenGetCTCLossWorkspaceSize(
 
 /// The loss of each sequence, the negative logarithm of the probability of its labels, and its gradient, with respect
 /// to `probs` before the softmax, or to the probabilities themselves where there is none. `probs` and `gradients` are
-/// (steps, batch, classes), fp32 or fp16, of any strides and not the same memory; null `gradients` are not computed.
-/// `labels` holds the labels of all sequences one after the other (null if there are none), `labelLengths` and
-/// `inputLengths` one number per sequence; the gradient of later steps is 0. These arrays are in host memory, or in
+/// (steps, batch, classes), fp32, fp16 or bf16, of any strides and not the same memory; null `gradients` are not
+/// computed. `labels` holds the labels of all sequences one after the other (null if there are none), `labelLengths`
+/// and `inputLengths` one number per sequence; the gradient of later steps is 0. These arrays are in host memory, or in
 /// device memory, which waits for the stream. `losses` has one element per sequence, infinity if no path has a
 /// probability. `algo` is ignored: results are the same bits every time.
 ///

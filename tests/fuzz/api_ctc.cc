@@ -52,7 +52,7 @@ void run_ctc(World& w) {
   Draw d(w);
   Random& random = d.random();
   const Descriptor ctc;
-  const auto type = static_cast<miopenDataType_t>(random.pick({miopenFloat, miopenHalf}));
+  const auto type = static_cast<miopenDataType_t>(random.pick({miopenFloat, miopenHalf, miopenBFloat16}));
   const std::vector<std::int64_t> lens = {random.between(1, 6), random.between(1, 4), random.between(1, 20)};
   Operand x(w, random_tensor(random, type, lens)), gradient(w, random_tensor(random, type, lens)),
       losses(w, {type, {lens[1]}, {1}});

@@ -12,7 +12,7 @@ namespace polymio::test {
 namespace {
 
 driver::CtcArgs parse(const std::string& line) {
-  static constexpr driver::DataType kTypes[] = {driver::kFloat, driver::kHalf};
+  static constexpr driver::DataType kTypes[] = {driver::kFloat, driver::kHalf, driver::kBFloat16};
   const std::vector<std::string> arguments = driver::split_line(line);
   driver::CtcArgs args(type_of(arguments[0], {"ctc", kTypes}));
   parse_arguments(arguments, args.rows());

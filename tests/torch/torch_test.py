@@ -86,7 +86,7 @@ def pairs(draw, dtype, device):
 def sequences(draw, dtype, device):
     """(steps, batch, classes), in this order in memory or batch first, of a type that CTC losses take."""
     size = [draw.choice((1, 7, 40, 130)), draw.randint(1, 6), draw.choice((2, 9, 16, 33, 70))]
-    x = torch.randn(size, device=device).mul(2).to(torch.float16 if dtype == torch.float16 else torch.float32)
+    x = torch.randn(size, device=device).mul(2).to(torch.float32 if dtype == torch.float64 else dtype)
     return draw.choice((x, x.transpose(0, 1).contiguous().transpose(0, 1)))
 
 

@@ -12,9 +12,7 @@ namespace polymio::ctc {
 namespace {
 
 void check_type(const TensorDesc& t, const char* name) {
-  if (t.type == DataType::kBFloat16) fail(Status::kNotImplemented, "{} is bf16: CTC losses take fp32 and fp16", name);
-  require(t.type == DataType::kFloat || t.type == DataType::kHalf, "{} is {}: CTC losses take fp32 and fp16", name,
-          name_of(t.type));
+  require(has_type(t.type), "{} is {}: CTC losses take fp32, fp16 and bf16", name, name_of(t.type));
   require(t.vector_length == 1 && !t.has_cast(), "{} has channel vectors or a cast type, which CTC losses do not take",
           name);
 }

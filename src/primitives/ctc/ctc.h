@@ -12,7 +12,7 @@
 
 namespace polymio::ctc {
 
-/// `probs` and `gradients`: [steps, batch, classes] of fp32 or fp16, any strides.
+/// `probs` and `gradients`: [steps, batch, classes] of fp32, fp16 or bf16, any strides.
 struct Problem {
   TensorDesc probs, gradients;
   std::int64_t blank = 0;  // the nearest class is used
@@ -40,8 +40,12 @@ struct Args {
   std::size_t workspace_bytes = 0;
 };
 
-/// Throws `wrong` for sizes and sequences that do not fit (lengths are checked before labels are read), NotImplemented
-/// for bf16, BadParm for other types.
+constexpr bool has_type(DataType t) {
+  return t == DataType::kFloat || t == DataType::kHalf || t == DataType::kBFloat16;
+}
+
+/// Throws `wrong` for sizes and sequences that do not fit (lengths are checked before labels are read), BadParm for
+/// other types.
 void validate(const Problem&, const Sequences&, Status wrong);
 
 /// Validated before.

@@ -117,7 +117,7 @@ void store_lists(Stream& stream, const std::vector<int>& lists, DataType type, B
 }  // namespace
 
 std::vector<KernelSpec> programs(const DeviceInfo& device, DataType type) {
-  if (device.kind == DeviceKind::kCpu || (type != DataType::kFloat && type != DataType::kHalf)) return {};
+  if (device.kind == DeviceKind::kCpu || !has_type(type)) return {};
   std::vector<KernelSpec> specs;
   for (const Entry entry : {kStore, kSteps, kPaths, kGradients}) specs.push_back(spec_of(device, type, entry));
   return specs;
