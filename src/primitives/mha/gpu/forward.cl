@@ -80,8 +80,8 @@ KERNEL THREADS_PER_BLOCK(THREADS)
         tile[row * TILE_PITCH + column] = score;
       }
       if (!ROUNDS || pass == 0) weigh(r, scalars, s, head, query, key);
+      BARRIER();  // before the branch: PoCL else adds to a row's sum in each of its threads
       if (pass == 0) continue;
-      BARRIER();
       if (!ROUNDS) {
         UNROLL
         for (int i = 0; i < 4 * COLUMNS; ++i) sums[i] *= factor[ty * 4 + i / COLUMNS];
