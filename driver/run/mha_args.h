@@ -34,7 +34,7 @@ struct MhaArgs {
         {"c", "heads", Integer{&heads, 1, kMost}, "heads", kShape},
         {"H", "queries", Integer{&queries, 1, kMost}, "tokens of q", kShape},
         {"", "keys", Integer{&keys, 0, kMost}, "tokens of k and v; 0: as many as of q", kOption},
-        {"W", "head_size", Integer{&head_size, 1, 256}, "elements of a token of a head", kShape},
+        {"W", "head_size", Integer{&head_size, 1, 1 << 24}, "elements of a token of a head", kShape},
         {"F", "forw", Integer{&directions, 0, 3}, "1 forward, 2 backward, 0 both", kShape},
         {"", "q_strides", Integers{&q_strides}, "element strides of q", kOption},
         {"", "k_strides", Integers{&k_strides}, "element strides of k", kOption},

@@ -44,8 +44,6 @@ inline constexpr std::size_t kScalars = 13;
 enum class Amax : int { kO, kS, kDQ, kDK, kDV, kDS };
 inline constexpr std::size_t kAmaxes = 6;
 
-inline constexpr std::int64_t kMostHeadSize = 256;
-
 struct Problem final : ProblemOf<Problem> {
   /// Device memory, but for scale and mask. What may be null is not written, or is 1 (scalars), absent (bias), not
   /// applied (dropout: all three or none).

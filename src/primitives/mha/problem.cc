@@ -121,7 +121,6 @@ void validate(const Problem& p) {
   require(p.q.rank == 4 && p.k.rank == 4,
           "q has {} and k {} dimensions: attention takes 4, batch, heads, tokens and head size", p.q.rank, p.k.rank);
   for_tensors(p, [&](const Named& t) { check(p, t); });
-  require(p.head_size() <= kMostHeadSize, "the head size is {}: at most {} is allowed", p.head_size(), kMostHeadSize);
   if (p.has_bias()) check_bias(p);
 }
 

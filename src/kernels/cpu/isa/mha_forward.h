@@ -141,7 +141,7 @@ class QueryBlockTask {
   /// Packed keys and values and the panels share the second-level cache; scores of a panel stay in the first-level one.
   static i64 keys_of_block(const QueryBlock& b) {
     constexpr i64 kMostElements = 32 * 1024, kMostKeys = 256;
-    const i64 most = min_of(kMostKeys, kMostElements / b.head_size);
+    const i64 most = max_of<i64>(min_of(kMostKeys, kMostElements / b.head_size), kTileRows);
     return round_up(ceil_div(b.keys, ceil_div(b.keys, most)), kTileRows);
   }
   i64 panel_elements() const { return b_.head_size * kQueryLanes; }

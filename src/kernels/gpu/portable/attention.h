@@ -1,6 +1,7 @@
 // Attention on GPUs in fp32: a block of 256 threads has ROWS queries or keys, and takes ROWS of the others at a time.
 // Thread t has rows 4 * (t / 16) to 4 * (t / 16) + 3 of a tile and every 16th column from t % 16 on. Options: IN = OUT
-// (type of q), HEAD (head size, rounded up to a multiple of 16), DOUT (type of dout).
+// (type of q), HEAD (columns of results of a block, a multiple of 16: the whole head, or a part of a large one, with
+// BLOCK(1) its number), DOUT (type of dout).
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/gpu/portable/portable.h"
@@ -36,6 +37,11 @@ INLINE Place place_of(const i64* step, int head, int heads) {
   Place p;
   p.first = (i64)(head / heads) * step[0] + (i64)(head % heads) * step[1];
   p.step = step[2];
+  return p;
+}
+
+INLINE Place columns_from(Place p, int column) {
+  p.first += column;
   return p;
 }
 
@@ -75,7 +81,7 @@ INLINE void multiply_tokens(float* acc, LOCAL float* pool, Tokens a, const int a
   UNROLL
   for (int i = 0; i < 16; ++i) acc[i] = 0;
   NO_UNROLL
-  for (int depth = 0; depth < HEAD; depth += DEPTH) {
+  for (int depth = 0; depth < head_size; depth += DEPTH) {
     BARRIER();
     load_rows(of_a, a.data, a_type, a.at, a.token, a.tokens, depth, head_size);
     load_rows(of_b, b.data, b_type, b.at, b.token, b.tokens, depth, head_size);
@@ -96,14 +102,14 @@ INLINE void multiply_tokens(float* acc, LOCAL float* pool, Tokens a, const int a
 
 /// sums (4 x COLUMNS) += this thread's part of tile b.
 INLINE void add_product(float* sums, LOCAL const float* tile, LOCAL float* pool, Tokens b, const int type,
-                        int head_size) {
+                        int columns) {
   const int ty = THREAD(0) / 16, tx = THREAD(0) % 16;
   NO_UNROLL
   for (int first = 0; first < ROWS; first += DEPTH) {
     BARRIER();
     for (int i = THREAD(0); i < DEPTH * HEAD; i += THREADS) {
       const int row = b.token + first + i / HEAD, e = i % HEAD;
-      pool[i] = row < b.tokens && e < head_size
+      pool[i] = row < b.tokens && e < columns
                     ? decode(type, load_bits(b.data, SIZE_OF(type), b.at.first + (i64)row * b.at.step + e))
                     : 0;
     }
@@ -134,8 +140,16 @@ INLINE float largest_of_block(LOCAL float* pool, float v) {
   return pool[0];
 }
 
+/// The magnitudes of a block: by thread 0.
+INLINE void store_magnitudes(GLOBAL float* magnitudes, float first, float second) {
+  const int block = BLOCK(1) * BLOCKS(0) + BLOCK(0);
+  if (THREAD(0) != 0) return;
+  magnitudes[block] = first;
+  magnitudes[BLOCKS(0) * BLOCKS(1) + block] = second;
+}
+
 /// Stores sums times `factor` and `scale`, and returns the largest magnitude before `scale`.
-INLINE float store_rows(const float* sums, GLOBAL u8* to, Place at, int token, int tokens, int head_size, float factor,
+INLINE float store_rows(const float* sums, GLOBAL u8* to, Place at, int token, int tokens, int columns, float factor,
                         float scale) {
   const int ty = THREAD(0) / 16, tx = THREAD(0) % 16;
   float largest = 0;
@@ -145,7 +159,7 @@ INLINE float store_rows(const float* sums, GLOBAL u8* to, Place at, int token, i
     UNROLL
     for (int c = 0; c < COLUMNS; ++c) {
       const int e = tx + 16 * c;
-      if (row >= tokens || e >= head_size) continue;
+      if (row >= tokens || e >= columns) continue;
       const float v = sums[i * COLUMNS + c] * factor;
       largest = MAX(v < 0 ? -v : v, largest);
       store_bits(to, SIZE_OF(OUT_TYPE), at.first + (i64)row * at.step + e, encode(OUT_TYPE, v * scale));

@@ -13,7 +13,9 @@ KERNEL THREADS_PER_BLOCK(THREADS)
   const int query = (blocks - 1 - BLOCK(0) % blocks) * ROWS;
   const Place of_k = place_of(strides.step[1], head, s.heads), of_v = place_of(strides.step[2], head, s.heads);
   const Place of_o = place_of(strides.step[3], head, s.heads), of_bias = place_of(strides.step[4], head, s.heads);
-  const Place of_dout = place_of(more.step[0], head, s.heads), of_dq = place_of(more.step[1], head, s.heads);
+  const int column = BLOCK(1) * HEAD, columns = MIN(HEAD, s.head_size - column);
+  const Place of_dout = place_of(more.step[0], head, s.heads);
+  const Place of_dq = columns_from(place_of(more.step[1], head, s.heads), column);
   const Tokens queries = tokens_of(q, place_of(strides.step[0], head, s.heads), query, s.queries);
   const Tokens douts = tokens_of(dout, of_dout, query, s.queries);
   const int ty = THREAD(0) / 16, tx = THREAD(0) % 16;
@@ -26,7 +28,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
              decode(DOUT_TYPE, load_bits(dout, SIZE_OF(DOUT_TYPE), of_dout.first + (i64)row * of_dout.step + e));
     sum *= scalars->value[DESCALE_DO] * scalars->value[DESCALE_O];
     delta[THREAD(0)] = sum;
-    if (row < s.queries) deltas[first + row] = sum;
+    if (row < s.queries && column == 0) deltas[first + row] = sum;
   }
   const int end = s.causal ? MIN(s.keys, query + ROWS) : s.keys;
   float sums[4 * COLUMNS], scores[16], dp[16], largest = 0;
@@ -44,17 +46,14 @@ KERNEL THREADS_PER_BLOCK(THREADS)
       largest = MAX(w.gradient < 0 ? -w.gradient : w.gradient, largest);
       tile[row * TILE_PITCH + column] = rounded_weight(w.gradient * scalars->value[SCALE_DS]);
     }
-    add_product(sums, tile, pool, tokens_of(k, of_k, key, s.keys), IN_TYPE, s.head_size);
+    add_product(sums, tile, pool, tokens_of(k, columns_from(of_k, column), key, s.keys), IN_TYPE, columns);
   }
   const float factor = scalars->value[DESCALE_DS] * scalars->value[DESCALE_K];
-  const float mine = store_rows(sums, dq, of_dq, query, s.queries, s.head_size, factor, scalars->value[SCALE_DQ]);
+  const float mine = store_rows(sums, dq, of_dq, query, s.queries, columns, factor, scalars->value[SCALE_DQ]);
   const float largest_dq = largest_of_block(pool, mine);
   BARRIER();
   const float largest_ds = largest_of_block(pool, largest);
-  if (THREAD(0) == 0) {
-    magnitudes[BLOCK(0)] = largest_dq;
-    magnitudes[BLOCKS(0) + BLOCK(0)] = largest_ds;
-  }
+  store_magnitudes(magnitudes, largest_dq, largest_ds);
 }
 
 KERNEL THREADS_PER_BLOCK(THREADS)
@@ -65,8 +64,10 @@ KERNEL THREADS_PER_BLOCK(THREADS)
   SHARED float tile[ROWS * TILE_PITCH], pool[POOL];
   const int blocks = CEIL_DIV(s.keys, ROWS), head = BLOCK(0) / blocks, key = BLOCK(0) % blocks * ROWS;
   const Place of_q = place_of(strides.step[0], head, s.heads), of_bias = place_of(strides.step[4], head, s.heads);
-  const Place of_dout = place_of(more.step[0], head, s.heads), of_dk = place_of(more.step[2], head, s.heads);
-  const Place of_dv = place_of(more.step[3], head, s.heads);
+  const Place of_dout = place_of(more.step[0], head, s.heads);
+  const int column = BLOCK(1) * HEAD, columns = MIN(HEAD, s.head_size - column);
+  const Place of_dk = columns_from(place_of(more.step[2], head, s.heads), column);
+  const Place of_dv = columns_from(place_of(more.step[3], head, s.heads), column);
   const Tokens keys = tokens_of(k, place_of(strides.step[1], head, s.heads), key, s.keys);
   const Tokens values = tokens_of(v, place_of(strides.step[2], head, s.heads), key, s.keys);
   const int ty = THREAD(0) / 16, tx = THREAD(0) % 16;
@@ -87,21 +88,19 @@ KERNEL THREADS_PER_BLOCK(THREADS)
       tile[row * TILE_PITCH + column] = rounded_weight(w.weight * scalars->value[SCALE_S]);
       scores[i] = rounded_weight(w.gradient * scalars->value[SCALE_DS]);
     }
-    add_product(of_values, tile, pool, douts, DOUT_TYPE, s.head_size);
+    add_product(of_values, tile, pool, tokens_of(dout, columns_from(of_dout, column), query, s.queries), DOUT_TYPE,
+                columns);
     BARRIER();
     UNROLL
     for (int i = 0; i < 16; ++i) tile[(ty * 4 + i / 4) * TILE_PITCH + tx + 16 * (i % 4)] = scores[i];
-    add_product(of_keys, tile, pool, queries, IN_TYPE, s.head_size);
+    add_product(of_keys, tile, pool, tokens_of(q, columns_from(of_q, column), query, s.queries), IN_TYPE, columns);
   }
   const float k_factor = scalars->value[DESCALE_DS] * scalars->value[DESCALE_Q];
   const float v_factor = scalars->value[DESCALE_S] * scalars->value[DESCALE_DO];
-  const float mine_dk = store_rows(of_keys, dk, of_dk, key, s.keys, s.head_size, k_factor, scalars->value[SCALE_DK]);
-  const float mine_dv = store_rows(of_values, dv, of_dv, key, s.keys, s.head_size, v_factor, scalars->value[SCALE_DV]);
+  const float mine_dk = store_rows(of_keys, dk, of_dk, key, s.keys, columns, k_factor, scalars->value[SCALE_DK]);
+  const float mine_dv = store_rows(of_values, dv, of_dv, key, s.keys, columns, v_factor, scalars->value[SCALE_DV]);
   const float largest_dk = largest_of_block(pool, mine_dk);
   BARRIER();
   const float largest_dv = largest_of_block(pool, mine_dv);
-  if (THREAD(0) == 0) {
-    magnitudes[BLOCK(0)] = largest_dk;
-    magnitudes[BLOCKS(0) + BLOCK(0)] = largest_dv;
-  }
+  store_magnitudes(magnitudes, largest_dk, largest_dv);
 }

@@ -23,12 +23,15 @@ std::int64_t blocks_of(std::int64_t tokens, std::int64_t rows, const Problem& p)
   return ceil_div(tokens, rows) * p.batch() * p.heads();
 }
 
+std::int64_t parts_of_head(const Problem& p) { return ceil_div(p.head_size(), kPartOfHead); }
+
 std::int64_t padded_rows(const Problem& p) { return round_up(p.queries(), std::int64_t{128}) * p.batch() * p.heads(); }
 
 std::size_t workspace_size(const Problem& p) {
   constexpr std::int64_t kRows = 64;
-  std::int64_t floats = 2 * blocks_of(p.queries(), kRows, p);
-  if (!p.forward()) floats += 4 * padded_rows(p) + 2 * blocks_of(p.keys(), kRows, p);
+  const std::int64_t each = 2 * parts_of_head(p);
+  std::int64_t floats = each * blocks_of(p.queries(), kRows, p);
+  if (!p.forward()) floats += 4 * padded_rows(p) + each * blocks_of(p.keys(), kRows, p);
   return kAlignment + kScalarBytes + static_cast<std::size_t>(floats) * sizeof(float);
 }
 

@@ -16,11 +16,16 @@ std::vector<KernelSpec> call_specs();
 /// The number of blocks of so many queries or keys, of all heads.
 std::int64_t blocks_of(std::int64_t tokens, std::int64_t rows, const Problem&);
 
+/// Blocks of MhaGpu share the elements of a head, so many each.
+inline constexpr std::int64_t kPartOfHead = 256;
+std::int64_t parts_of_head(const Problem&);
+
 /// The number of queries of all heads, each head's rounded up to a multiple of 128.
 std::int64_t padded_rows(const Problem&);
 
 /// Of the workspace: the scalars, backward four numbers for each query, of padded_rows(); two for each block of
-/// 64 queries and, backward, of 64 keys. Equal for all solvers, so that any of them can take the place of another.
+/// 64 queries and a part of a head and, backward, of 64 keys. Equal for all solvers, so that any of them can take the
+/// place of another.
 std::size_t workspace_size(const Problem&);
 
 class Call {

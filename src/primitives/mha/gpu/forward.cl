@@ -48,8 +48,10 @@ KERNEL THREADS_PER_BLOCK(THREADS)
   const Rows r = {tile, pool, largest, sum, factor, parts};
   const int blocks = CEIL_DIV(s.queries, ROWS), head = BLOCK(0) / blocks;
   const int query = (blocks - 1 - BLOCK(0) % blocks) * ROWS;  // blocks with more visible keys first
-  const Place of_k = place_of(strides.step[1], head, s.heads), of_v = place_of(strides.step[2], head, s.heads);
-  const Place of_o = place_of(strides.step[3], head, s.heads), of_bias = place_of(strides.step[4], head, s.heads);
+  const int column = BLOCK(1) * HEAD, columns = MIN(HEAD, s.head_size - column);
+  const Place of_k = place_of(strides.step[1], head, s.heads), of_bias = place_of(strides.step[4], head, s.heads);
+  const Place of_v = columns_from(place_of(strides.step[2], head, s.heads), column);
+  const Place of_o = columns_from(place_of(strides.step[3], head, s.heads), column);
   const Tokens queries = tokens_of(q, place_of(strides.step[0], head, s.heads), query, s.queries);
   const int ty = THREAD(0) / 16, tx = THREAD(0) % 16;
   const float of_scores = s.scale * scalars->value[DESCALE_Q] * scalars->value[DESCALE_K];
@@ -86,13 +88,13 @@ KERNEL THREADS_PER_BLOCK(THREADS)
         UNROLL
         for (int i = 0; i < 4 * COLUMNS; ++i) sums[i] *= factor[ty * 4 + i / COLUMNS];
       }
-      add_product(sums, tile, pool, tokens_of(v, of_v, key, s.keys), IN_TYPE, s.head_size);
+      add_product(sums, tile, pool, tokens_of(v, of_v, key, s.keys), IN_TYPE, columns);
     }
     BARRIER();
     // The inverse sums replace the sums.
     if ((!ROUNDS || pass == 0) && THREAD(0) < ROWS) {
       sum[THREAD(0)] = 1 / sum[THREAD(0)];
-      if (s.has_statistics && query + THREAD(0) < s.queries) {
+      if (s.has_statistics && column == 0 && query + THREAD(0) < s.queries) {
         m[(i64)head * s.queries + query + THREAD(0)] = largest[THREAD(0)];
         z_inv[(i64)head * s.queries + query + THREAD(0)] = sum[THREAD(0)];
       }
@@ -104,14 +106,11 @@ KERNEL THREADS_PER_BLOCK(THREADS)
     for (int i = 0; i < 4 * COLUMNS; ++i) sums[i] *= sum[ty * 4 + i / COLUMNS] * scalars->value[SCALE_S];
   }
   const float of_values = scalars->value[DESCALE_S] * scalars->value[DESCALE_V];
-  const float mine = store_rows(sums, o, of_o, query, s.queries, s.head_size, of_values, scalars->value[SCALE_O]);
+  const float mine = store_rows(sums, o, of_o, query, s.queries, columns, of_values, scalars->value[SCALE_O]);
   const float largest_o = largest_of_block(pool, mine);
   const int has_row = THREAD(0) < ROWS && query + THREAD(0) < s.queries;
   const float mine_s = has_row ? sum[THREAD(0) % ROWS] : 0;
   BARRIER();
   const float largest_s = largest_of_block(pool, mine_s);
-  if (THREAD(0) == 0) {
-    magnitudes[BLOCK(0)] = largest_s;
-    magnitudes[BLOCKS(0) + BLOCK(0)] = largest_o;
-  }
+  store_magnitudes(magnitudes, largest_s, largest_o);
 }

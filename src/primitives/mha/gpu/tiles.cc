@@ -32,10 +32,10 @@ std::int64_t blocks_of(std::int64_t tokens, const Problem& p) { return gpu::bloc
 
 std::vector<KernelSpec> specs(DataType type, DataType dout, std::int64_t head_size, Direction direction,
                               bool by_matrix_units = false) {
-  const std::vector<std::string> options = {fmt::format("-DIN={}", polymio::name_of(type)),
-                                            fmt::format("-DOUT={}", polymio::name_of(type)),
-                                            fmt::format("-DDOUT={}", polymio::name_of(dout)), "-DNUM=float",
-                                            fmt::format("-DHEAD={}", (head_size + 15) / 16 * 16)};
+  const std::vector<std::string> options = {
+      fmt::format("-DIN={}", polymio::name_of(type)), fmt::format("-DOUT={}", polymio::name_of(type)),
+      fmt::format("-DDOUT={}", polymio::name_of(dout)), "-DNUM=float",
+      fmt::format("-DHEAD={}", (std::min(head_size, gpu::kPartOfHead) + 15) / 16 * 16)};
   std::vector<KernelSpec> all = gpu::call_specs();
   if (direction == Direction::kForward) {
     all.push_back({by_matrix_units ? "primitives/mha/cuda/forward_matrix.cl" : "primitives/mha/gpu/forward.cl",
@@ -72,12 +72,12 @@ class Run {
 
   void forward(std::int64_t threads) {
     call_.collect();
-    const std::int64_t blocks = blocks_of(p_.queries(), p_);
+    const std::int64_t blocks = blocks_of(p_.queries(), p_), parts = gpu::parts_of_head(p_);
     const Buffer magnitudes = call_.part(0);
-    launch(stream_, *kernels_[2], launch_shape(threads, blocks), Buffer(a_.q), Buffer(a_.k), Buffer(a_.v), Buffer(a_.o),
-           call_.given(a_.bias), call_.given(a_.m), call_.given(a_.z_inv), call_.scalars(), magnitudes, strides_,
-           shape_);
-    call_.finish(magnitudes, blocks, {Amax::kS, Amax::kO});
+    launch(stream_, *kernels_[2], launch_shape(threads, blocks, parts), Buffer(a_.q), Buffer(a_.k), Buffer(a_.v),
+           Buffer(a_.o), call_.given(a_.bias), call_.given(a_.m), call_.given(a_.z_inv), call_.scalars(), magnitudes,
+           strides_, shape_);
+    call_.finish(magnitudes, blocks * parts, {Amax::kS, Amax::kO});
   }
 
   void backward(std::int64_t threads) {
@@ -88,15 +88,17 @@ class Run {
     more.set(2, p_.dk);
     more.set(3, p_.dv);
     const std::int64_t q_blocks = blocks_of(p_.queries(), p_), k_blocks = blocks_of(p_.keys(), p_);
-    const Buffer deltas = call_.part(0), of_q = call_.part(p_.rows()), of_k = call_.part(p_.rows() + 2 * q_blocks);
-    launch(stream_, *kernels_[2], launch_shape(threads, q_blocks), Buffer(a_.q), Buffer(a_.k), Buffer(a_.v),
+    const std::int64_t parts = gpu::parts_of_head(p_);
+    const Buffer deltas = call_.part(0), of_q = call_.part(p_.rows()),
+                 of_k = call_.part(p_.rows() + 2 * q_blocks * parts);
+    launch(stream_, *kernels_[2], launch_shape(threads, q_blocks, parts), Buffer(a_.q), Buffer(a_.k), Buffer(a_.v),
            Buffer(a_.o), call_.given(a_.bias), Buffer(a_.m), Buffer(a_.z_inv), Buffer(a_.dout), Buffer(a_.dq),
            call_.scalars(), deltas, of_q, strides_, more, shape_);
-    launch(stream_, *kernels_[3], launch_shape(threads, k_blocks), Buffer(a_.q), Buffer(a_.k), Buffer(a_.v),
+    launch(stream_, *kernels_[3], launch_shape(threads, k_blocks, parts), Buffer(a_.q), Buffer(a_.k), Buffer(a_.v),
            call_.given(a_.bias), Buffer(a_.m), Buffer(a_.z_inv), Buffer(a_.dout), Buffer(a_.dk), Buffer(a_.dv),
            call_.scalars(), deltas, of_k, strides_, more, shape_);
-    call_.finish(of_q, q_blocks, {Amax::kDQ, Amax::kDS});
-    call_.finish(of_k, k_blocks, {Amax::kDK, Amax::kDV});
+    call_.finish(of_q, q_blocks * parts, {Amax::kDQ, Amax::kDS});
+    call_.finish(of_k, k_blocks * parts, {Amax::kDK, Amax::kDV});
   }
 
  private:
@@ -129,6 +131,7 @@ class GpuTiles final : public GpuSolver<Problem> {
 
   Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
     constexpr std::int64_t kMostBlocks = (std::int64_t{1} << 31) - 1, kMostTokens = kMostBlocks - kRows;
+    constexpr std::int64_t kMostParts = 65535;  // of a grid's second dimension
     POLYMIO_REQUIRE(d.kind != DeviceKind::kCpu, "does not run on this kind of device");
     POLYMIO_REQUIRE(p.direction == direction_, "computes another direction");
     if (by_matrix_units_) {
@@ -139,9 +142,11 @@ class GpuTiles final : public GpuSolver<Problem> {
       POLYMIO_REQUIRE_MOST(p.head_size(), kMostMatrixHead, "head size");
     }
     POLYMIO_REQUIRE(d.gpu.block_threads >= kThreads, "the device has too few threads per block");
+    POLYMIO_REQUIRE_MOST(gpu::parts_of_head(p), kMostParts, "parts of a head");
     POLYMIO_REQUIRE_MOST(p.queries(), kMostTokens, "queries");
     POLYMIO_REQUIRE_MOST(p.keys(), kMostTokens, "keys");
-    POLYMIO_REQUIRE_MOST(std::max(blocks_of(p.queries(), p), blocks_of(p.keys(), p)), kMostBlocks, "blocks");
+    const std::int64_t blocks = std::max(blocks_of(p.queries(), p), blocks_of(p.keys(), p));
+    POLYMIO_REQUIRE_MOST(blocks, kMostBlocks / gpu::parts_of_head(p), "blocks");
     return {};
   }
 
