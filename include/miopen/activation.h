@@ -1,9 +1,9 @@
 // Activation functions, and the gated linear unit (beta). Tensors are fp32, fp16, bf16 or fp64, of rank 1
-// to 5, with any strides; all tensors of a call have the same type and sizes. The parameters alpha, beta and
-// gamma of the descriptor enter the formulas of miopenActivationMode_t; they are rounded to float unless the
-// tensors are fp64. The scaling factors of the calls may have any value: result = alpha * (...) + beta *
-// result, where beta 0 does not read the result. The result may be written over an input that has the same
-// strides, but must not overlap one otherwise. f(NaN) is NaN.
+// to 5 with any strides, or of more dimensions that can be merged to 5; all tensors of a call have the same type and
+// sizes. The parameters alpha, beta and gamma of the descriptor enter the formulas of miopenActivationMode_t; they are
+// rounded to float unless the tensors are fp64. The scaling factors of the calls may have any value: result = alpha *
+// (...) + beta * result, where beta 0 does not read the result. The result may be written over an input that has the
+// same strides, but must not overlap one otherwise. f(NaN) is NaN.
 // SPDX-License-Identifier: MIT
 #ifndef MIOPEN_ACTIVATION_H_
 #define MIOPEN_ACTIVATION_H_

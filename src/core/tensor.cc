@@ -205,6 +205,29 @@ std::string layout_name(const TensorDesc& t) {
   return "";
 }
 
+int merge_dimensions(std::span<TensorDesc* const> tensors, int most, int first) {
+  const TensorDesc& model = *tensors.front();
+  const auto differs = [&](const TensorDesc* t) { return t->rank != model.rank || t->lens != model.lens; };
+  if (model.rank <= most || std::ranges::any_of(tensors, differs)) return first;
+  for (int d = model.rank - 2; d >= 0 && model.rank > most; --d) {
+    const auto left = static_cast<std::size_t>(d), right = left + 1;
+    const auto are_contiguous = [&](const TensorDesc* t) {
+      return t->lens[left] == 1 || t->lens[right] == 1 || t->strides[left] == t->lens[right] * t->strides[right];
+    };
+    if (d + 1 == first || !std::ranges::all_of(tensors, are_contiguous)) continue;
+    for (TensorDesc* t : tensors) {
+      if (t->lens[right] == 1) t->strides[right] = t->strides[left];
+      t->lens[right] *= t->lens[left];
+      std::shift_left(t->lens.begin() + d, t->lens.end(), 1);
+      std::shift_left(t->strides.begin() + d, t->strides.end(), 1);
+      --t->rank;
+      t->lens[static_cast<std::size_t>(t->rank)] = t->strides[static_cast<std::size_t>(t->rank)] = 0;
+    }
+    first -= d < first ? 1 : 0;
+  }
+  return first;
+}
+
 TensorDesc with_images(const TensorDesc& t) {
   if (t.rank != 1) return t;
   TensorDesc wide = t;

@@ -63,6 +63,11 @@ std::array<std::int64_t, kMaxRank> meaningful_strides(const TensorDesc&);
 /// A tensor of rank 1 as one of a single image; others as they are.
 TensorDesc with_images(const TensorDesc&);
 
+/// Merges neighbouring dimensions that are contiguous in all tensors, the last ones first, until `most` remain or no
+/// more can be merged; nothing if the sizes of the tensors differ. Dimension `first` is not merged with those before
+/// it. Returns its number then.
+int merge_dimensions(std::span<TensorDesc* const> tensors, int most, int first = 0);
+
 /// The first layout in which a tensor of these sizes is dense with these strides.
 std::optional<Layout> layout_of(const TensorDesc&);
 

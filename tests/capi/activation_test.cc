@@ -186,6 +186,31 @@ TEST_F(ActivationApi, ScalingFactorsAreTaken) {
   EXPECT_TRUE(ref::compare(arithmetic(p), t, y.data(), evaluate(p, x.data(), nullptr, old.data())).ok());
 }
 
+/// Packed tensors, ones with gaps, and dimensions in another order, of which some can be merged.
+TEST_F(ActivationApi, MoreDimensionsThanKernelsHave) {
+  constexpr int kMode = miopenActivationELU;
+  set(kMode);
+  const Ints sizes = {2, 1, 2, 3, 1, 2, 2, 2};
+  for (const Ints& strides : {Ints{48, 48, 24, 8, 8, 4, 2, 1}, Ints{200, 9, 99, 8, 7, 4, 2, 1},
+                              Ints{24, 1, 48, 8, 1, 4, 2, 1}, Ints{1, 96, 48, 16, 16, 8, 4, 2}}) {
+    const ref::Tensor t(ref::Type::kFloat, {sizes.begin(), sizes.end()}, {strides.begin(), strides.end()});
+    const Tensor desc(miopenFloat, sizes, strides);
+    const auto x = ramp(t, -2, 2), dy = ramp(t, 1, 3);
+    auto y = ramp(t, 7, 7), dx = ramp(t, 7, 7);
+    expect_ok(forward(desc, There(handle, x), There(handle, y)));
+    expect_ok(backward(desc, There(handle, y), There(handle, dy), There(handle, x), There(handle, dx)));
+    for (const bool is_backward : {false, true}) {
+      const ref::Activation p = wanted(kMode, is_backward, t);
+      const auto want = evaluate(p, x.data(), dy.data(), nullptr);
+      const auto found = ref::compare(arithmetic(p), t, is_backward ? dx.data() : y.data(), want);
+      EXPECT_TRUE(found.ok()) << "element " << found.index << " is " << found.got << ", should be " << found.want;
+    }
+  }
+  const Tensor apart(miopenFloat, {2, 2, 2, 2, 2, 2}, {3, 7, 15, 31, 63, 127});
+  const std::vector<float> memory(512);
+  expect_bad(forward(apart, There(handle, memory), There(handle, memory)), {"rank 6", "1 to 5"});
+}
+
 TEST_F(ActivationApi, ErrorsSayWhatIsWrong) {
   set(miopenActivationRELU);
   const Tensor desc(miopenFloat, {1, 2, 3, 4}), other(miopenFloat, {1, 2, 4, 3}), half(miopenHalf, {1, 2, 3, 4});

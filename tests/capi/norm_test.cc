@@ -147,15 +147,19 @@ TEST_F(NormApi, LayerNormBackward) { each(NormKind::kLayer, {6, 5, 7}, check_bac
 TEST_F(NormApi, T5LayerNormBackward) { each(NormKind::kRms, {6, 5, 7}, check_backward); }
 
 TEST_F(NormApi, AnyFirstDimensionOfAnyRank) {
-  for (const std::vector<std::int64_t>& lens : std::vector<std::vector<std::int64_t>>{{9}, {3, 5}, {2, 3, 4, 5, 6}})
+  for (const std::vector<std::int64_t>& lens : std::vector<std::vector<std::int64_t>>{
+           {9}, {3, 5}, {2, 3, 4, 5, 6}, {2, 3, 1, 2, 3, 2}, {2, 1, 2, 2, 1, 3, 2, 2}})
     for (std::int64_t first = 0; first <= static_cast<std::int64_t>(lens.size()); ++first) {
       SCOPED_TRACE("rank " + std::to_string(lens.size()) + " first " + std::to_string(first));
       Norm norm(handle, NormKind::kLayer, miopenFloat, true, lens, first);
       norm.check_forward();
       norm.check_backward();
     }
-  Norm rms(handle, NormKind::kRms, miopenFloat, true, {9});
-  rms.check_forward();
+  for (const std::vector<std::int64_t>& lens : std::vector<std::vector<std::int64_t>>{{9}, {2, 1, 2, 2, 1, 3, 2, 5}}) {
+    Norm rms(handle, NormKind::kRms, miopenFloat, true, lens);
+    rms.check_forward();
+    rms.check_backward();
+  }
 }
 
 TEST_F(NormApi, AbsentStatisticsAndParametersAreNotTouched) {
@@ -223,7 +227,7 @@ TEST_F(NormApi, ErrorsSayWhatIsWrong) {
   const Tensor x(miopenFloat, {4, 6}), w(miopenFloat, {6}), s(miopenFloat, {4}), half(miopenHalf, {4, 6}),
       integers(miopenInt32, {4, 6}), wide(miopenDouble, {6}), short_w(miopenFloat, {5}), unset,
       other(miopenFloat, {6, 4}), gaps(miopenFloat, {2, 3}, {4, 1}), transposed(miopenFloat, {4, 6}, {1, 4}),
-      large(miopenFloat, {1, 1, 1, 1, 4, 6});
+      large(miopenFloat, {1, 1, 2, 2, 2, 2, 2, 2}, {1, 1, 3, 7, 15, 31, 63, 127});
   std::vector<float> in(64, 1), p(64, 1), out(64, 7), means(64, 7);
   const auto call = [&](miopenTensorDescriptor_t x_desc, const void* x_data, miopenTensorDescriptor_t w_desc,
                         const void* w_data, int dim, miopenTensorDescriptor_t y_desc, void* y_data,

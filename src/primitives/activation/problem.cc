@@ -20,15 +20,22 @@ Problem forward_problem(Mode mode, const TensorDesc& x, const TensorDesc& y) {
   p.mode = mode;
   p.x = with_images(x);
   p.y = with_images(y);
+  TensorDesc* const all[] = {&p.x, &p.y};
+  merge_dimensions(all, kMostRank);
   return p;
 }
 
 Problem backward_problem(Mode mode, const TensorDesc& x, const TensorDesc& y, const TensorDesc& dy,
                          const TensorDesc& dx) {
-  Problem p = forward_problem(mode, x, y);
+  Problem p;
+  p.mode = mode;
   p.direction = Direction::kBackward;
+  p.x = with_images(x);
+  p.y = with_images(y);
   p.dy = with_images(dy);
   p.dx = with_images(dx);
+  TensorDesc* const all[] = {&p.x, &p.y, &p.dy, &p.dx};
+  merge_dimensions(all, kMostRank);
   return p;
 }
 

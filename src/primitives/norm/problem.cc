@@ -124,7 +124,6 @@ double traffic_us(const DeviceInfo& d, const Problem& p, int passes, bool non_te
 }
 
 Problem make_problem(Kind kind, Direction direction, Affine affine, const Extent& extent, const Tensors& t) {
-  require(t.x->rank <= kMostRank, "x has rank {}: 1 to {} are allowed", t.x->rank, kMostRank);
   Problem p;
   p.kind = kind;
   p.direction = direction;
@@ -133,7 +132,8 @@ Problem make_problem(Kind kind, Direction direction, Affine affine, const Extent
   const bool lifted = t.x->rank == 1;  // becomes a tensor of one image
   if (kind == Kind::kRms) p.extent.first = t.x->rank - 1;
   if (kind == Kind::kGroup) {
-    require(t.x->rank >= 3, "x has rank {}: group normalization takes 3 to {}", t.x->rank, kMostRank);
+    require(t.x->rank >= 3 && t.x->rank <= kMostRank, "x has rank {}: group normalization takes 3 to {}", t.x->rank,
+            kMostRank);
     require(extent.groups >= 1 && t.x->lens[1] % extent.groups == 0,
             "num_groups is {}: it must be a divisor of the {} channels of x", extent.groups, t.x->lens[1]);
     p.extent.first = 1;
@@ -148,6 +148,15 @@ Problem make_problem(Kind kind, Direction direction, Affine affine, const Extent
   p.dy = with_image(t.dy);
   p.dx = with_image(t.dx);
   if (lifted) ++p.extent.first;
+  if (kind != Kind::kGroup) {
+    std::array<TensorDesc*, 3> given{&p.x};
+    std::size_t count = 1;
+    for (TensorDesc* d : {&p.x2, &p.y, &p.dy, &p.dx})
+      if (d->rank > 0) given[count++] = d;
+    p.extent.first = merge_dimensions({given.data(), count}, kMostRank, static_cast<int>(p.extent.first));
+  }
+  require(p.x.rank <= kMostRank, "x has rank {}: 1 to {} are allowed, and more if neighbours can be merged", p.x.rank,
+          kMostRank);
   const bool group = kind == Kind::kGroup;
   p.parameters = common_type({{t.weight, "weight"}, {t.bias, "bias"}, {t.dw, "dw"}, {t.db, "db"}},
                              group ? p.x.lens[1] : p.length(), group ? "channel" : "element of a row", p.x.type);
