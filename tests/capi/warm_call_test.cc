@@ -107,6 +107,97 @@ TEST(WarmCalls, OfRecurrentNetworksDoNotAllocate) {
   EXPECT_EQ(warm_allocations(backward_weights), 0u);
 }
 
+TEST(WarmCalls, OfOtherPrimitivesDoNotAllocate) {
+  const Handle handle;
+  const Tensor x_desc(miopenFloat, {2, 4, 6, 6}), half(miopenFloat, {2, 4, 3, 3}), channels(miopenFloat, {1, 4, 1, 1}),
+      row(miopenFloat, {6}), rows(miopenFloat, {2, 4, 6});
+  Floats x(2 * 4 * 6 * 6, 0.5f), y(x.size()), dx(x.size()), scale(6, 1), bias(6), mean(48), variance(48, 1), dscale(6),
+      dbias(6);
+  float alpha = 1, beta = 0;
+  const auto expect_none = [](const char* what, const auto& call) { EXPECT_EQ(warm_allocations(call), 0u) << what; };
+  expect_none("batch norm training", [&] {
+    return miopenBatchNormalizationForwardTraining(handle, miopenBNSpatial, &alpha, &beta, x_desc, x.data(), x_desc,
+                                                   y.data(), channels, scale.data(), bias.data(), 0.1, mean.data(),
+                                                   variance.data(), 1e-5, nullptr, nullptr);
+  });
+  expect_none("batch norm inference", [&] {
+    return miopenBatchNormalizationForwardInference(handle, miopenBNSpatial, &alpha, &beta, x_desc, x.data(), x_desc,
+                                                    y.data(), channels, scale.data(), bias.data(), mean.data(),
+                                                    variance.data(), 1e-5);
+  });
+  expect_none("batch norm backward", [&] {
+    return miopenBatchNormalizationBackward(handle, miopenBNSpatial, &alpha, &beta, &alpha, &beta, x_desc, x.data(),
+                                            x_desc, y.data(), x_desc, dx.data(), channels, scale.data(), dscale.data(),
+                                            dbias.data(), 1e-5, nullptr, nullptr);
+  });
+  const Owned<miopenPoolingDescriptor_t, miopenCreatePoolingDescriptor, miopenDestroyPoolingDescriptor> pooling;
+  expect_ok(miopenSet2dPoolingDescriptor(pooling, miopenPoolingMax, 2, 2, 0, 0, 2, 2));
+  std::vector<unsigned char> indices(x.size());
+  expect_none("pooling", [&] {
+    return miopenPoolingForward(handle, pooling, &alpha, x_desc, x.data(), &beta, half, y.data(), true, indices.data(),
+                                indices.size());
+  });
+  expect_none("pooling backward", [&] {
+    return miopenPoolingBackward(handle, pooling, &alpha, half, y.data(), half, y.data(), x_desc, x.data(), &beta,
+                                 x_desc, dx.data(), indices.data());
+  });
+  expect_none("softmax", [&] {
+    return miopenSoftmaxForward_V2(handle, &alpha, x_desc, x.data(), &beta, x_desc, y.data(), MIOPEN_SOFTMAX_LOG,
+                                   MIOPEN_SOFTMAX_MODE_CHANNEL);
+  });
+  expect_none("softmax backward", [&] {
+    return miopenSoftmaxBackward_V2(handle, &alpha, x_desc, y.data(), x_desc, x.data(), &beta, x_desc, dx.data(),
+                                    MIOPEN_SOFTMAX_LOG, MIOPEN_SOFTMAX_MODE_CHANNEL);
+  });
+  expect_none("layer norm", [&] {
+    return miopenLayerNormForward(handle, MIOPEN_WEIGHT_BIAS, x_desc, x.data(), row, scale.data(), row, bias.data(),
+                                  1e-5f, 3, x_desc, y.data(), rows, mean.data(), rows, variance.data());
+  });
+  expect_none("layer norm backward", [&] {
+    return miopenLayerNormBackward(handle, MIOPEN_WEIGHT_BIAS, nullptr, 0, x_desc, y.data(), x_desc, x.data(), row,
+                                   scale.data(), rows, mean.data(), rows, variance.data(), 3, x_desc, dx.data(), row,
+                                   dscale.data(), row, dbias.data());
+  });
+  const Owned<miopenReduceTensorDescriptor_t, miopenCreateReduceTensorDescriptor, miopenDestroyReduceTensorDescriptor>
+      reduction;
+  expect_ok(miopenSetReduceTensorDescriptor(reduction, MIOPEN_REDUCE_TENSOR_AVG, miopenFloat, MIOPEN_PROPAGATE_NAN,
+                                            MIOPEN_REDUCE_TENSOR_NO_INDICES, MIOPEN_32BIT_INDICES));
+  std::size_t bytes = 0;
+  expect_ok(miopenGetReductionWorkspaceSize(handle, reduction, x_desc, channels, &bytes));
+  std::vector<unsigned char> workspace(bytes + 1);
+  expect_none("reduction", [&] {
+    return miopenReduceTensor(handle, reduction, nullptr, 0, workspace.data(), bytes, &alpha, x_desc, x.data(), &beta,
+                              channels, mean.data());
+  });
+}
+
+TEST(WarmCalls, OfFusionPlansDoNotAllocate) {
+  const Handle handle;
+  const Tensor x_desc(miopenFloat, {2, 4, 6, 6}), w_desc(miopenFloat, {5, 4, 3, 3}), y_desc(miopenFloat, {2, 5, 6, 6}),
+      bias_desc(miopenFloat, {1, 5, 1, 1});
+  Floats x(2 * 4 * 6 * 6, 0.5f), w(5 * 4 * 3 * 3, 0.25f), bias(5, 1), y(2 * 5 * 6 * 6);
+  const ConvolutionDescriptor convolution;
+  expect_ok(miopenInitConvolutionDescriptor(convolution, miopenConvolution, 1, 1, 1, 1, 1, 1));
+  miopenFusionPlanDescriptor_t plan = nullptr;
+  miopenFusionOpDescriptor_t first = nullptr, second = nullptr, third = nullptr;
+  miopenOperatorArgs_t args = nullptr;
+  expect_ok(miopenCreateFusionPlan(&plan, miopenVerticalFusion, x_desc));
+  expect_ok(miopenCreateOpConvForward(plan, &first, convolution, w_desc));
+  expect_ok(miopenCreateOpBiasForward(plan, &second, bias_desc));
+  expect_ok(miopenCreateOpActivationForward(plan, &third, miopenActivationRELU));
+  expect_ok(miopenCompileFusionPlan(handle, plan));
+  expect_ok(miopenCreateOperatorArgs(&args));
+  const float alpha = 1, beta = 0;
+  expect_ok(miopenSetOpArgsConvForward(args, first, &alpha, &beta, w.data()));
+  expect_ok(miopenSetOpArgsBiasForward(args, second, &alpha, &beta, bias.data()));
+  expect_ok(miopenSetOpArgsActivForward(args, third, &alpha, &beta, 0, 0, 0));
+  EXPECT_EQ(
+      warm_allocations([&] { return miopenExecuteFusionPlan(handle, plan, x_desc, x.data(), y_desc, y.data(), args); }),
+      0u);
+  expect_ok(miopenDestroyOperatorArgs(args));
+  expect_ok(miopenDestroyFusionPlan(plan));
+}
+
 // What the first call of a solution allocates, to prepare it, it does not where the solution was compiled before and
 // has the workspace that it asks for.
 TEST(WarmCalls, OfCompiledSolutionsAreTheFirst) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/math.h"
+#include "primitives/common/kept_vector.h"
 
 namespace polymio::common {
 namespace {
@@ -53,32 +54,6 @@ bool has_columns(const RowLoops& loops, const Operands& operands, const kernels:
   return true;
 }
 
-/// The memory of a table of values, which a thread keeps between calls unless it is large.
-template <class A>
-class Table {
- public:
-  Table() = default;
-  Table(const Table&) = delete;
-  Table& operator=(const Table&) = delete;
-  ~Table() {
-    constexpr std::size_t kMostKept = (std::size_t{1} << 20) / sizeof(A);
-    if (values_.capacity() > 0 && values_.capacity() <= kMostKept) kept() = std::move(values_);
-  }
-  void allocate(std::size_t count) {
-    values_ = std::move(kept());
-    values_.assign(count, A{});
-  }
-  A* data() { return values_.data(); }
-
- private:
-  static std::vector<A>& kept() {
-    thread_local std::vector<A> values;
-    return values;
-  }
-
-  std::vector<A> values_;
-};
-
 /// Values of parts of rows, and how rows are cut.
 template <class A>
 class Reducer {
@@ -112,7 +87,7 @@ class Reducer {
   }
 
   void run(Stream& stream) {
-    table_.allocate(static_cast<std::size_t>(chunks_ * rows_) * kernel_.accumulators);
+    table_->assign(static_cast<std::size_t>(chunks_ * rows_) * kernel_.accumulators, A{});
     stream.parallel_for(static_cast<std::size_t>(chunks_ * groups_), 0, [&](std::size_t i, void*) {
       const std::int64_t task = static_cast<std::int64_t>(i), c = task / groups_;
       const Group g = group(task % groups_);
@@ -190,7 +165,7 @@ class Reducer {
   Part part(std::int64_t chunk) const { return {chunk * chunk_, std::min((chunk + 1) * chunk_, length_)}; }
 
   A* at(std::int64_t chunk, std::size_t accumulator, std::int64_t row) {
-    return table_.data() + (chunk * static_cast<std::int64_t>(kernel_.accumulators) + accumulator) * rows_ + row;
+    return table_->data() + (chunk * static_cast<std::int64_t>(kernel_.accumulators) + accumulator) * rows_ + row;
   }
   const A* at(std::int64_t chunk, std::size_t accumulator, std::int64_t row) const {
     return const_cast<Reducer*>(this)->at(chunk, accumulator, row);
@@ -406,7 +381,7 @@ class Reducer {
   std::int64_t rows_, length_;
   bool columns_, together_, short_;
   std::int64_t group_ = 1, chunk_ = 1, chunks_ = 1, groups_in_width_ = 1, groups_ = 1;
-  Table<A> table_;  // [chunk][accumulator][row]
+  KeptVector<A, Reducer> table_;  // [chunk][accumulator][row]
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "kernels/cpu/kernels_of.h"
 #include "primitives/batch_norm/solvers.h"
 #include "primitives/common/caches.h"
+#include "primitives/common/kept_vector.h"
 #include "primitives/common/map.h"
 
 namespace polymio::batch_norm {
@@ -89,36 +90,40 @@ void train(Stream& stream, const Plan& plan, const BatchNormKernels& kernels, co
 
 /// Mean, factor and bias of every row.
 template <class T>
-struct Coefficients {
+class Coefficients {
+ public:
   explicit Coefficients(std::int64_t rows)
-      : mean(static_cast<std::size_t>(rows)), factor(mean.size()), bias(mean.size()) {}
+      : mean_(static_cast<std::size_t>(rows)), factor_(mean_->size()), bias_(mean_->size()) {}
   void set(std::int64_t row, double m, double f, double b) {
     const auto r = static_cast<std::size_t>(row);
-    mean[r] = static_cast<T>(m);
-    factor[r] = static_cast<T>(f);
-    bias[r] = static_cast<T>(b);
+    (*mean_)[r] = static_cast<T>(m);
+    (*factor_)[r] = static_cast<T>(f);
+    (*bias_)[r] = static_cast<T>(b);
   }
   void push_to(Operands& operands) const {
-    for (const std::vector<T>* values : {&mean, &factor, &bias}) operands.push(values->data(), sizeof(T));
+    for (const std::vector<T>* values : {&*mean_, &*factor_, &*bias_}) operands.push(values->data(), sizeof(T));
   }
   /// Repeats all values, so that each stands there `times` times.
   void repeat(std::int64_t times) {
-    for (std::vector<T>* values : {&mean, &factor, &bias}) {
+    for (std::vector<T>* values : {&*mean_, &*factor_, &*bias_}) {
       const std::size_t n = values->size();
       values->resize(n * static_cast<std::size_t>(times));
       for (std::size_t i = n; i < values->size(); ++i) (*values)[i] = (*values)[i - n];
     }
   }
-  std::vector<T> mean, factor, bias;
+
+ private:
+  common::KeptVector<T, struct OfMeans> mean_;
+  common::KeptVector<T, struct OfFactors> factor_;
+  common::KeptVector<T, struct OfBiases> bias_;
 };
 
 /// Merges neighbouring pixels of few contiguous channels: several pixels become one row of the map.
 template <class T>
-void merge_pixels(Loop& loop, Coefficients<T>& coefficients) {
+void merge_pixels(Loop& loop, std::int64_t rows, Coefficients<T>& coefficients) {
   constexpr std::int64_t kRow = 512;
   if (loop.rank != 2 || !loop.contiguous()) return;
   Loop::Dim &pixels = loop.dims[0], &channels = loop.dims[1];
-  const auto rows = static_cast<std::int64_t>(coefficients.mean.size());
   if (channels.size != rows || pixels.strides[0] != rows || pixels.strides[1] != rows) return;
   std::int64_t merged = std::min(kRow / rows, pixels.size);
   while (merged > 1 && pixels.size % merged != 0) --merged;
@@ -148,7 +153,7 @@ void infer(Stream& stream, const Plan& plan, const BatchNormKernels& kernels, co
     std::copy_n(loop.dims[d].strides.begin() + kParameter, 3, loop.dims[d].strides.begin() + kDy);
   loop.operands = kDy + 3;
   loop.simplify();
-  merge_pixels(loop, coefficients);
+  merge_pixels(loop, plan.rows, coefficients);
   Operands operands;
   operands.push(a.out, size_of(p.out.type));
   operands.push(a.x, size_of(p.x.type));
@@ -159,10 +164,9 @@ void infer(Stream& stream, const Plan& plan, const BatchNormKernels& kernels, co
 
 /// The mean and inverse deviation of every row, saved or from x, with the factor and bias of the activation.
 template <class T>
-std::vector<double> moments(Stream& stream, const Plan& plan, const BatchNormKernels& kernels, const BatchNormJob& job,
-                            const Args& a, Coefficients<T>& coefficients) {
+void set_moments(Stream& stream, const Plan& plan, const BatchNormKernels& kernels, const BatchNormJob& job,
+                 const Args& a, Coefficients<T>& coefficients, std::vector<double>& inverses) {
   const Problem& p = plan.p;
-  std::vector<double> inverses(static_cast<std::size_t>(plan.rows));
   const auto set = [&](std::int64_t row, double mean, double inverse) {
     const std::int64_t at = plan.offset(row);
     inverses[static_cast<std::size_t>(row)] = inverse;
@@ -174,7 +178,7 @@ std::vector<double> moments(Stream& stream, const Plan& plan, const BatchNormKer
       const std::int64_t at = plan.offset(row);
       set(row, dtype::load(p.moment_type, a.mean, at), dtype::load(p.moment_type, a.variance, at));
     }
-    return inverses;
+    return;
   }
   Operands operands;
   operands.push(a.out, size_of(p.out.type));
@@ -185,7 +189,6 @@ std::vector<double> moments(Stream& stream, const Plan& plan, const BatchNormKer
     const Moments m = moments_of(values);
     set(row, m.mean, inverse_of(m.variance, a.epsilon));
   });
-  return inverses;
 }
 
 template <class T>
@@ -193,7 +196,8 @@ void backward(Stream& stream, const Plan& plan, const BatchNormKernels& kernels,
               const Args& a) {
   const Problem& p = plan.p;
   Coefficients<T> coefficients(plan.rows);
-  const std::vector<double> inverses = moments(stream, plan, kernels, job, a, coefficients);
+  common::KeptVector<double, struct OfInverses> inverses(static_cast<std::size_t>(plan.rows));
+  set_moments(stream, plan, kernels, job, a, coefficients, *inverses);
   const bool gated = p.activation != activation::Mode::kPassthru;
   Operands operands;
   operands.push(a.out, size_of(p.out.type));
@@ -204,7 +208,7 @@ void backward(Stream& stream, const Plan& plan, const BatchNormKernels& kernels,
   operands.reads_outputs = job.keep != 0;
   const auto finish = [&](std::int64_t row, double* values) {
     const std::int64_t at = plan.offset(row);
-    const double inverse = inverses[static_cast<std::size_t>(row)];
+    const double inverse = (*inverses)[static_cast<std::size_t>(row)];
     const double dbias = values[0], dscale = values[1] * inverse;
     const double factor = inverse * dtype::load(p.scale_type, a.scale, at);
     const auto store = [&](void* to, double value) {
