@@ -1,6 +1,8 @@
-// Find 2.0: batch norm problems, and fused problems of any chain: every solution measured, run, saved and loaded.
+// Find 2.0: batch norm problems, and fused problems of any chain: every solution measured, run, saved and loaded. On
+// any device.
 // SPDX-License-Identifier: MIT
 #include <map>
+#include <memory>
 
 #include "find2_case.h"
 #include "fusion_case.h"
@@ -8,13 +10,30 @@
 namespace polymio::test {
 namespace {
 
-using Buffers = std::map<miopenTensorArgumentId_t, void*>;
-using Arguments = std::vector<miopenTensorArgument_t>;
+/// Host memory of an argument: floats, which a run has on the handle's device, or a scalar.
+struct HostBuffer {
+  HostBuffer() = default;
+  HostBuffer(Floats& floats) : data(floats.data()), bytes(floats.size() * sizeof(float)) {}  // NOLINT: a view
+  HostBuffer(double* scalar) : data(scalar) {}                                               // NOLINT: a view
 
-Arguments arguments_of(const Buffers& buffers) {
-  Arguments all;
-  for (const auto& [id, data] : buffers) all.push_back({id, nullptr, data});
-  return all;
+  void* data = nullptr;
+  std::size_t bytes = 0;  // 0: a scalar
+  miopenTensorDescriptor_t* desc = nullptr;
+};
+using Buffers = std::map<miopenTensorArgumentId_t, HostBuffer>;
+
+miopenStatus_t run_there(miopenHandle_t handle, miopenSolution_t solution, const Buffers& buffers,
+                         bool has_workspace = true) {
+  std::vector<std::unique_ptr<There>> there;
+  std::vector<miopenTensorArgument_t> arguments;
+  for (const auto& [id, buffer] : buffers) {
+    if (buffer.bytes > 0) there.push_back(std::make_unique<There>(handle, buffer.data, buffer.bytes));
+    arguments.push_back({id, buffer.desc, buffer.bytes > 0 ? static_cast<void*>(*there.back()) : buffer.data});
+  }
+  Bytes memory(has_workspace ? workspace_of(solution) : 0);
+  const There workspace(handle, memory);
+  return miopenRunSolution(handle, solution, arguments.size(), arguments.data(),
+                           memory.empty() ? nullptr : static_cast<void*>(workspace), memory.size());
 }
 
 struct Chains : testing::Test {
@@ -59,13 +78,13 @@ struct Chains : testing::Test {
         expect_ok(miopenCreateConvProblem(&p, convolution, miopenProblemDirectionForward));
         if (first) set(p, miopenTensorConvolutionX, image);
         set(p, miopenTensorConvolutionW, filter);
-        buffers[miopenTensorConvolutionW] = w_memory.data();
+        buffers[miopenTensorConvolutionW] = w_memory;
         return own(p);
       case 'B':
         expect_ok(miopenCreateBiasProblem(&p, miopenProblemDirectionForward));
         if (first) set(p, miopenTensorBiasX, image);
         set(p, miopenTensorBias, channels);
-        buffers[miopenTensorBias] = data.bias.data();
+        buffers[miopenTensorBias] = data.bias;
         return own(p);
       case 'A':
         expect_ok(miopenCreateActivationProblem(&p, activation, miopenProblemDirectionForward));
@@ -79,17 +98,17 @@ struct Chains : testing::Test {
     }
   }
   void add_norm_buffers(bool inference) {
-    buffers[miopenTensorBatchnormScale] = data.scale.data();
-    buffers[miopenTensorBatchnormBias] = data.shift.data();
+    buffers[miopenTensorBatchnormScale] = data.scale;
+    buffers[miopenTensorBatchnormBias] = data.shift;
     buffers[miopenScalarBatchnormEpsilon] = &epsilon;
     if (!inference) {
       buffers[miopenScalarBatchnormExpAvgFactor] = &factor;
-      buffers[miopenTensorBatchnormSavedMean] = saved_mean.data();
-      buffers[miopenTensorBatchnormSavedVariance] = saved_inverse.data();
+      buffers[miopenTensorBatchnormSavedMean] = saved_mean;
+      buffers[miopenTensorBatchnormSavedVariance] = saved_inverse;
       return;
     }
-    buffers[miopenTensorBatchnormEstimatedMean] = data.mean.data();
-    buffers[miopenTensorBatchnormEstimatedVariance] = data.variance.data();
+    buffers[miopenTensorBatchnormEstimatedMean] = data.mean;
+    buffers[miopenTensorBatchnormEstimatedVariance] = data.variance;
   }
   static miopenTensorArgumentId_t end_id(char operation, bool input) {
     switch (operation) {
@@ -111,7 +130,7 @@ struct Chains : testing::Test {
       EXPECT_GT(time_of(s), 0);
       EXPECT_GE(time_of(s), before);
       before = time_of(s);
-      expect_ok(run(handle, s, arguments_of(buffers)));
+      expect_ok(run_there(handle, s, buffers));
       check();
       miopenSolution_t raw = nullptr;
       expect_ok(load(save(s), raw));
@@ -119,8 +138,8 @@ struct Chains : testing::Test {
       EXPECT_EQ(id_of(loaded), id_of(s));
       EXPECT_EQ(time_of(loaded), time_of(s));
       std::fill(y.begin(), y.end(), -99.0F);
-      const Handle fresh;
-      expect_ok(run(fresh, loaded, arguments_of(buffers)));
+      const DeviceHandle fresh;
+      expect_ok(run_there(fresh, loaded, buffers));
       check();
     }
   }
@@ -129,8 +148,8 @@ struct Chains : testing::Test {
     buffers.clear();
     const Problem all = part(chain[0], true);
     for (std::size_t i = 1; i < chain.size(); ++i) expect_ok(miopenFuseProblems(all, part(chain[i], false)));
-    buffers[end_id(chain[0], true)] = data.x.data();
-    buffers[end_id(chain.back(), false)] = y.data();
+    buffers[end_id(chain[0], true)] = data.x;
+    buffers[end_id(chain.back(), false)] = y;
     const Doubles want = data.expected(chain);
     expect_solutions(all, [&] { data.expect_result(y, want, chain); });
   }
@@ -162,15 +181,15 @@ struct Chains : testing::Test {
       inverse.assign(want.inverse.begin(), want.inverse.end());
     }
     Buffers buffers() {
-      return {{miopenTensorBatchnormX, data.x.data()},
-              {miopenTensorBatchnormScale, data.scale.data()},
-              {miopenTensorBatchnormBias, data.shift.data()},
-              {miopenTensorBatchnormDX, dx.data()},
-              {miopenTensorBatchnormScaleDiff, dscale.data()},
-              {miopenTensorBatchnormBiasDiff, dbias.data()},
-              {miopenTensorBatchnormSavedMean, mean.data()},
-              {miopenTensorBatchnormSavedVariance, inverse.data()},
-              {miopenTensorBatchnormDY, dy.data()}};
+      return {{miopenTensorBatchnormX, data.x},
+              {miopenTensorBatchnormScale, data.scale},
+              {miopenTensorBatchnormBias, data.shift},
+              {miopenTensorBatchnormDX, dx},
+              {miopenTensorBatchnormScaleDiff, dscale},
+              {miopenTensorBatchnormBiasDiff, dbias},
+              {miopenTensorBatchnormSavedMean, mean},
+              {miopenTensorBatchnormSavedVariance, inverse},
+              {miopenTensorBatchnormDY, dy}};
     }
     void expect_right(const Floats& result) const {
       data.expect_result(result, want.dx, "dx");
@@ -216,7 +235,7 @@ struct Chains : testing::Test {
   }
 
   static constexpr int kOne[] = {1, 1};
-  Handle handle;
+  DeviceHandle handle;
   ChainData data;
   Tensor image{miopenFloat, {2, 4, 7, 6}}, filter{miopenFloat, {4, 4, 3, 3}}, channels{miopenFloat, {1, 4, 1, 1}};
   ConvolutionDescriptor convolution;
@@ -229,25 +248,24 @@ struct Chains : testing::Test {
 TEST_F(Chains, EveryOrderRuns) {
   for (const char* chain : {"A",   "B",   "N",    "T",   "NA",  "TA",   "BA", "AB",  "BN",  "CN",
                             "CNA", "CBN", "CBNA", "CTA", "CAB", "CABN", "AC", "NAC", "TBA", "NCA"})
-    expect_chain(chain);
+    if (sampled()) expect_chain(chain);
 }
 
 TEST_F(Chains, ABatchNormUpdatesItsMoments) {
   Floats running_mean, running_variance;
   add_norm_buffers(false);
-  buffers[miopenTensorBatchnormX] = data.x.data();
-  buffers[miopenTensorBatchnormY] = y.data();
+  buffers[miopenTensorBatchnormX] = data.x;
+  buffers[miopenTensorBatchnormY] = y;
   const Problem p = norm_problem(miopenProblemDirectionForward, true);
   const auto solutions = find(handle, p);
   ASSERT_GE(solutions.size(), 1u);
   running_mean = data.mean;
   running_variance = data.variance;
-  auto arguments = arguments_of(buffers);
-  arguments.push_back({miopenTensorBatchnormRunningMean, nullptr, running_mean.data()});
-  expect_error(run(handle, solutions[0], arguments), miopenStatusInvalidValue,
+  buffers[miopenTensorBatchnormRunningMean] = running_mean;
+  expect_error(run_there(handle, solutions[0], buffers), miopenStatusInvalidValue,
                {"miopenTensorBatchnormRunningVariance"});
-  arguments.push_back({miopenTensorBatchnormRunningVariance, nullptr, running_variance.data()});
-  expect_ok(run(handle, solutions[0], arguments));
+  buffers[miopenTensorBatchnormRunningVariance] = running_variance;
+  expect_ok(run_there(handle, solutions[0], buffers));
   const auto [mean, variance] = ChainData::moments(data.images.dense(data.x));
   for (std::size_t c = 0; c < 4; ++c) {
     EXPECT_NEAR(running_mean[c], 0.75 * data.mean[c] + 0.25 * mean[c], 1e-5);
@@ -293,9 +311,9 @@ TEST_F(Chains, GradientsGoFromTheActivationsToTheBatchNorms) {
     const Problem p = gradient_problem(chain, image, true);
     buffers = g.buffers();
     Floats between(Images::kCount), wrong = random_floats(Images::kCount, 21);
-    buffers[miopenTensorActivationDY] = g.dy.data();
-    buffers[miopenTensorBatchnormDY] = wrong.data();
-    buffers[miopenTensorActivationDX] = between.data();
+    buffers[miopenTensorActivationDY] = g.dy;
+    buffers[miopenTensorBatchnormDY] = wrong;
+    buffers[miopenTensorActivationDX] = between;
     expect_solutions(p, [&] { g.expect_right(y); });
     EXPECT_EQ(between, Floats(Images::kCount));
   }
@@ -308,10 +326,10 @@ TEST_F(Chains, ARunMayNameAnotherInput) {
   ASSERT_GE(solutions.size(), 1u);
   buffers = g.buffers();
   buffers.erase(miopenTensorBatchnormDY);
-  auto arguments = arguments_of(buffers);
   miopenTensorDescriptor_t desc = image;
-  arguments.push_back({miopenTensorActivationDY, &desc, g.dy.data()});
-  expect_ok(run(handle, solutions[0], arguments));
+  buffers[miopenTensorActivationDY] = g.dy;
+  buffers[miopenTensorActivationDY].desc = &desc;
+  expect_ok(run_there(handle, solutions[0], buffers));
   g.expect_right(y);
 }
 
@@ -383,21 +401,19 @@ TEST_F(Chains, WorkspaceAndMissingArgumentsAreReported) {
   buffers.clear();
   const Problem all = part('C', true);
   expect_ok(miopenFuseProblems(all, part('N', false)));
-  buffers[miopenTensorConvolutionX] = data.x.data();
-  buffers[miopenTensorBatchnormY] = y.data();
+  buffers[miopenTensorConvolutionX] = data.x;
+  buffers[miopenTensorBatchnormY] = y;
   const auto solutions = find(handle, all);
-  ASSERT_GE(solutions.size(), 2u);  // convolutions have several solvers
-  const auto arguments = arguments_of(buffers);
+  ASSERT_GE(solutions.size(), 2u);            // convolutions have several solvers
   EXPECT_GT(workspace_of(solutions[0]), 0u);  // for the scale and the bias that the batch norm becomes
-  expect_bad(miopenRunSolution(handle, solutions[0], arguments.size(), arguments.data(), nullptr, 0),
-             {"workspace", "0 were given"});
+  expect_bad(run_there(handle, solutions[0], buffers, false), {"workspace", "0 were given"});
   for (const auto id : {miopenScalarBatchnormEpsilon, miopenTensorBatchnormEstimatedMean, miopenTensorConvolutionW}) {
     Buffers fewer = buffers;
     fewer.erase(id);
-    expect_error(run(handle, solutions[0], arguments_of(fewer)), miopenStatusInvalidValue, {"no buffer", "miopen"});
+    expect_error(run_there(handle, solutions[0], fewer), miopenStatusInvalidValue, {"no buffer", "miopen"});
   }
-  buffers[miopenTensorSoftmaxX] = data.x.data();
-  expect_bad(run(handle, solutions[0], arguments_of(buffers)), {"does not belong"});
+  buffers[miopenTensorSoftmaxX] = data.x;
+  expect_bad(run_there(handle, solutions[0], buffers), {"does not belong"});
 }
 
 TEST_F(Chains, WrongBatchNormProblemsAreBadParm) {
