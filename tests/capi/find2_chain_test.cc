@@ -299,9 +299,7 @@ TEST_F(Chains, TheGradientOfAnActivationAlone) {
   Doubles want;
   for (std::size_t i = 0; i < dy.size(); ++i) want.push_back(dy[i] * data.derivative(static_cast<double>(data.x[i])));
   Floats gradients = dy;
-  buffers = {{miopenTensorActivationX, data.x.data()},
-             {miopenTensorActivationDY, gradients.data()},
-             {miopenTensorActivationDX, y.data()}};
+  buffers = {{miopenTensorActivationX, data.x}, {miopenTensorActivationDY, gradients}, {miopenTensorActivationDX, y}};
   expect_solutions(p, [&] { data.expect_result(y, want, "the gradient"); });
 }
 
