@@ -58,7 +58,7 @@ start_all_on() {  # device; what has no case files takes longest, and is first
     "capi_tests *NormApi.*:*LossApi.*:CatApi.*:DropoutApi.*:GetitemApi.*:KthvalueApi.*-$host" \
     "capi_tests LrnApi.*:OptimizerApi.*:PoolingApi.*:PreluApi.*:ReduceApi.*:RopeApi.*:Softmax*-$host" \
     "capi_tests CtcApi.*:Rnn*-*Wrong*" "capi_tests Fusion.*:GraphDevices.*:GraphNorm.*-$host" "capi_tests MhaProblem.Sol*" \
-    "capi_tests GraphAttention.*:GraphRun.*" "capi_tests Chains.*:FusedProblems.Bias*:FusedProblems.Layouts*:FusedProblems.Any*" \
+    "capi_tests GraphAttention.*:GraphRun.*-*Refuses*" "capi_tests Chains.*:FusedProblems.Bias*:FusedProblems.Layouts*:FusedProblems.Any*" \
     "solver_tests Gpu*.*"; do
     start "operations.$1.$((i++))" 540 "$build/bin/${job% *}" --gtest_filter="${job#* }"
   done

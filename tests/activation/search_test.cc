@@ -105,7 +105,7 @@ TEST(ActivationProblem, WrongOnesAreRefusedWithReasons) {
   EXPECT_NE(text(forward_problem(static_cast<Mode>(11), x, x)).find("mode 11"), std::string::npos);
   EXPECT_NE(text(forward_problem(Mode::kRelu, x, tensor({2, 3, 5, 7}, {1, 1, 1, 1}))).find("overlaps itself"),
             std::string::npos);
-  const TensorDesc deep = tensor({1, 1, 1, 1, 1, 2});
+  const TensorDesc deep = tensor({2, 2, 2, 2, 2, 2}, {243, 81, 27, 9, 3, 1});  // dimensions that cannot be merged
   EXPECT_NE(text(forward_problem(Mode::kRelu, deep, deep)).find("rank 6"), std::string::npos);
 }
 

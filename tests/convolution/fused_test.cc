@@ -19,7 +19,7 @@
 namespace polymio::convolution {
 namespace {
 
-constexpr int kRelu = 3, kPower = 6, kLeaky = 8, kClamp = 10, kModes = 12;
+constexpr int kRelu = 3, kPower = 6, kLeaky = 8, kClamp = 10, kSwish = 11, kModes = 12;
 
 Handle& handle() {
   static Handle h(test::device_name(), nullptr);
@@ -141,7 +141,10 @@ std::vector<reference::Interval> expected(const Problem& p, const FusedData& dat
         reference::error_bound(arithmetic, std::fabs(factor) * sums.magnitude[i] + std::fabs(bias) + terms) +
         between * std::fabs(factor * sums.value[i]) + (between > 0 ? 0x1p-24 : 0);
     double low = INFINITY, high = -INFINITY;
-    for (const double x : {v - bound, v + bound, v - bound < 0 && v + bound > 0 ? 0.0 : v}) {
+    // Where swish, of the only function with one in between, has its least value.
+    const double least = p.epilogue.activation == kSwish ? -1.2784645427610738 / f.alpha : v;
+    for (const double x :
+         {v - bound, v + bound, std::clamp(0.0, v - bound, v + bound), std::clamp(least, v - bound, v + bound)}) {
       const double y = reference::activate(f, x);
       low = std::min(low, y);
       high = std::max(high, y);

@@ -173,7 +173,7 @@ TEST(ConvArgs, ErrorsNameFlagValueAndAllowed) {
       {"conv --out_type int9", {"--out_type", "int9"}},
       {"conv -c 6 -g 4 -k 8", {"--group_count", "'4'", "6 input", "8 output"}},
       {"conv --fuse c3", {"--fuse", "'c3'", "b0"}},
-      {"conv --fuse b11", {"--fuse", "'b11'", "0 to 10"}},
+      {"conv --fuse b12", {"--fuse", "'b12'", "0 to 10"}},
       {"conv -V 3", {"-V --verify", "'3'"}},
       {"conv -w 1", {"-w --wall", "-t 1"}},
       {"conv -Z 1", {"--tensor_vect", "'1'", "allowed: 0"}},
