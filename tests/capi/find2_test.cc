@@ -499,7 +499,7 @@ struct FusedCase : Case {
 };
 
 TEST(FusedProblems, BiasAndActivationFollowTheConvolution) {
-  const Handle cpu;
+  const CpuHandle cpu;
   const DeviceHandle handle;
   for (const Shape& shape : {kShapes[0], kShapes[1], kShapes[2], kShapes[3], kShapes[6], kShapes[7]})
     for (const auto mode : {miopenActivationLEAKYRELU, miopenActivationTANH, miopenActivationCLAMP})
@@ -521,7 +521,7 @@ TEST(FusedProblems, BiasAndActivationFollowTheConvolution) {
 }
 
 TEST(FusedProblems, LayoutsGoThrough) {
-  const Handle cpu;
+  const CpuHandle cpu;
   const DeviceHandle handle;
   const auto last = [](int c, int h, int w) { return Ints{c * h * w, 1, c * w, c}; };
   FusedCase c(cpu, kPlain, miopenActivationLEAKYRELU,
@@ -534,7 +534,7 @@ TEST(FusedProblems, LayoutsGoThrough) {
 }
 
 TEST(FusedProblems, AnyGroupingOfTheFusionIsTheSame) {
-  const Handle cpu;
+  const CpuHandle cpu;
   const DeviceHandle handle;
   FusedCase c(cpu, kPlain);
   const Problem conv = c.problem(Direction::kForward), tail = c.bias_problem();

@@ -11,6 +11,9 @@ inline miopenStatus_t create_there(miopenHandle_t* handle) {
 }
 using DeviceHandle = Owned<miopenHandle_t, create_there, miopenDestroy>;
 
+inline miopenStatus_t create_on_cpu(miopenHandle_t* handle) { return polymioCreateOnDevice(handle, "cpu"); }
+using CpuHandle = Owned<miopenHandle_t, create_on_cpu, miopenDestroy>;
+
 /// A host buffer on the device: on the CPU itself, else a copy, which the destructor copies back. Its address is a
 /// multiple of 64 plus `shift` bytes.
 class There {
