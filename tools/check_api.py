@@ -162,7 +162,7 @@ def build_stub(folder, compiler, names, soname):
 
 
 def self_test(headers, compiler):
-    """Plants one violation at a time; each must give a difference that names it."""
+    """Plants violations; each must give a difference that names it."""
     planted = [
         ("handle.h", "bool enable", "int enable", "miopenEnableProfiling"),
         ("handle.h", r"MIOPEN_EXPORT[^;]*miopenGetKernelTime\(", "MIOPEN_EXPORT int other(",
@@ -174,14 +174,18 @@ def self_test(headers, compiler):
     missed = []
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        for index, (file, old, new, argument) in enumerate(planted):
-            copy = folder / str(index)
-            shutil.copytree(headers, copy)
-            text = (copy / "miopen" / file).read_text()
+        copy = folder / "headers"
+        shutil.copytree(headers, copy)
+        for file, old, new, _ in planted:
+            path = copy / "miopen" / file
+            text = path.read_text()
             changed = re.sub(old, new, text, count=1)
-            (copy / "miopen" / file).write_text(changed)
-            found = check_headers(copy, compiler)
-            if changed == text or not any(line.startswith(argument) for line in found):
+            path.write_text(changed)
+            if changed == text:
+                missed.append(f"{file}: there is no '{old}'")
+        found = check_headers(copy, compiler)
+        for file, old, new, argument in planted:
+            if not any(line.startswith(argument) for line in found):
                 missed.append(f"{file}: '{old}' -> '{new}' was not seen; found: {found}")
         missed += self_test_library(folder, headers, compiler)
     return missed

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compiles the programs of kernel_list, its argument, as HIP for AMD GPUs, by clang-15 alone: no toolkit and no GPU is
 needed. Of each source one program for one of two architectures, with optimization, and for the other without. The other
-programs for one of them, without: every fourth to assembly, the rest to LLVM's intermediate code, which has all errors
+programs for one of them, without: every eighth to assembly, the rest to LLVM's intermediate code, which has all errors
 but those of the code generator. With --all: all for both, with optimization. A source that is in no program is an error, unless it is in a folder `cuda` or
 listed here.
 
@@ -66,7 +66,7 @@ def main():
         every, representative = "--all" in sys.argv, [source, *options] in first
         number = zlib.crc32(" ".join([source, *options]).encode())
         chosen = number % len(ARCHITECTURES)
-        to_assembly = number // len(ARCHITECTURES) % 4 == 0
+        to_assembly = number // len(ARCHITECTURES) % 8 == 0
         plain = ["-O0"] if to_assembly or representative else ["-O0", "-emit-llvm"]
         for i, architecture in enumerate(ARCHITECTURES):
             if every or representative or i == chosen:
