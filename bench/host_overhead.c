@@ -1,8 +1,9 @@
 /* Host time of a warm call: the convolution of a pixel, in immediate mode and by algorithm, for every solver; of one
  * channel in fp32, on GPUs of eight channels in fp16, channels first and last, which the kernels with tensor maps
- * serve, too.
- * --check: exit status 1 when a call takes more than 300 ns. The result is the median of the best quarter of many
- * short batches: other work on the machine disturbs some batches, a slow call slows all of them.
+ * serve, too. Then other primitives of a pixel of eight channels in fp32.
+ * --check: exit status 1 when a convolution takes more than 300 ns, or another call more than 400. The result is the
+ * median of the best quarter of many short batches: other work on the machine disturbs some batches, a slow call slows
+ * all of them.
  * --device NAME: on this device, without waiting for its work; for CUDA also the launch of an empty kernel.
  * SPDX-License-Identifier: MIT */
 #define _POSIX_C_SOURCE 199309L
@@ -14,17 +15,17 @@
 #include <string.h>
 #include <time.h>
 
-#define CHECK(call)                                                 \
-  do {                                                              \
-    miopenStatus_t s_ = (call);                                     \
-    if (s_ != miopenStatusSuccess) {                                \
-      fprintf(stderr, "%s: %s\n", #call, miopenGetErrorString(s_)); \
-      exit(1);                                                      \
-    }                                                               \
+#define CHECK(call)                                              \
+  do {                                                           \
+    miopenStatus_t s_ = (call);                                  \
+    if (s_ != miopenStatusSuccess) {                             \
+      fprintf(stderr, "%s: %s\n", #call, polymioGetLastError()); \
+      exit(1);                                                   \
+    }                                                            \
   } while (0)
 
 /* The device's queue holds about a thousand launches before it blocks the host. */
-enum { kBatches = 400, kCpuCalls = 1000, kDeviceCalls = 100, kLimitNs = 300, kChannels = 8 };
+enum { kBatches = 400, kCpuCalls = 1000, kDeviceCalls = 100, kLimitNs = 300, kOthersLimitNs = 400, kChannels = 8 };
 
 /* What x, w and y hold. */
 enum Content { kX, kW, kZero, kResult };
@@ -36,7 +37,7 @@ typedef struct {
   miopenTensorDescriptor_t t, weights;
   miopenConvolutionDescriptor_t conv;
   miopenConvSolution_t solution;
-  void *x, *w, *y, *workspace;
+  void *x, *w, *y, *mean, *rstd, *workspace;
   size_t bytes;
   int calls; /* of a batch */
   int halves;
@@ -160,6 +161,84 @@ static int measure_layout(Case* c, miopenTensorLayout_t layout, const char* name
   return good;
 }
 
+/* Other primitives. */
+typedef struct {
+  miopenTensorDescriptor_t one;
+  miopenPoolingDescriptor_t pooling;
+  miopenActivationDescriptor_t activation;
+  miopenLRNDescriptor_t lrn;
+  miopenReduceTensorDescriptor_t reduction;
+} Others;
+static Others others;
+static const float kOne = 1, kNone = 0;
+
+static miopenStatus_t activation(Case* c) {
+  return miopenActivationForward(c->handle, others.activation, &kOne, c->t, c->x, &kNone, c->t, c->y);
+}
+static miopenStatus_t pooling(Case* c) {
+  return miopenPoolingForward(c->handle, others.pooling, &kOne, c->t, c->x, &kNone, c->t, c->y, false, NULL, 0);
+}
+static miopenStatus_t softmax(Case* c) {
+  return miopenSoftmaxForward_V2(c->handle, &kOne, c->t, c->x, &kNone, c->t, c->y, MIOPEN_SOFTMAX_ACCURATE,
+                                 MIOPEN_SOFTMAX_MODE_CHANNEL);
+}
+static miopenStatus_t lrn(Case* c) {
+  return miopenLRNForward(c->handle, others.lrn, &kOne, c->t, c->x, &kNone, c->t, c->y, false, NULL);
+}
+static miopenStatus_t reduction(Case* c) {
+  return miopenReduceTensor(c->handle, others.reduction, NULL, 0, c->workspace, c->bytes, &kOne, c->t, c->x, &kNone,
+                            others.one, c->y);
+}
+static miopenStatus_t batch_norm(Case* c) {
+  float one = 1, zero = 0;
+  return miopenBatchNormalizationForwardInference(c->handle, miopenBNSpatial, &one, &zero, c->t, c->x, c->t, c->y, c->t,
+                                                  c->w, c->w, c->w, c->w, 1e-5);
+}
+static miopenStatus_t layer_norm(Case* c) {
+  return miopenLayerNormForward(c->handle, MIOPEN_WEIGHT_BIAS, c->t, c->x, c->t, c->w, c->t, c->w, 1e-5f, 0, c->t, c->y,
+                                others.one, c->mean, others.one, c->rstd);
+}
+
+static int measure_others(Case* c) {
+  static const struct {
+    const char* name;
+    miopenStatus_t (*call)(Case*);
+  } kCalls[] = {{"activation", activation}, {"pooling", pooling},       {"softmax", softmax},      {"LRN", lrn},
+                {"reduction", reduction},   {"batch norm", batch_norm}, {"layer norm", layer_norm}};
+  enum { kBuffers = 5 };
+  const float ones[kChannels] = {1, 1, 1, 1, 1, 1, 1, 1};
+  int good = 1;
+  CHECK(miopenSet4dTensorDescriptor(c->t, miopenFloat, 1, kChannels, 1, 1));
+  CHECK(miopenCreateTensorDescriptor(&others.one));
+  CHECK(miopenSet4dTensorDescriptor(others.one, miopenFloat, 1, 1, 1, 1));
+  CHECK(miopenCreatePoolingDescriptor(&others.pooling));
+  CHECK(miopenSet2dPoolingDescriptor(others.pooling, miopenPoolingMax, 1, 1, 0, 0, 1, 1));
+  CHECK(miopenCreateActivationDescriptor(&others.activation));
+  CHECK(miopenSetActivationDescriptor(others.activation, miopenActivationRELU, 0, 0, 0));
+  CHECK(miopenCreateLRNDescriptor(&others.lrn));
+  CHECK(miopenSetLRNDescriptor(others.lrn, miopenLRNCrossChannel, 5, 1e-4, 0.75, 1));
+  CHECK(miopenCreateReduceTensorDescriptor(&others.reduction));
+  CHECK(miopenSetReduceTensorDescriptor(others.reduction, MIOPEN_REDUCE_TENSOR_ADD, miopenFloat, MIOPEN_PROPAGATE_NAN,
+                                        MIOPEN_REDUCE_TENSOR_NO_INDICES, MIOPEN_32BIT_INDICES));
+  CHECK(miopenGetReductionWorkspaceSize(c->handle, others.reduction, c->t, others.one, &c->bytes));
+  CHECK(polymioMalloc(c->handle, &c->workspace, c->bytes));
+  void** const buffers[] = {&c->x, &c->w, &c->y, &c->mean, &c->rstd};
+  for (int i = 0; i < kBuffers; ++i) {
+    CHECK(polymioMalloc(c->handle, buffers[i], sizeof ones));
+    CHECK(polymioCopy(c->handle, *buffers[i], ones, sizeof ones, polymioCopyHostToDevice));
+  }
+  for (size_t i = 0; i < sizeof kCalls / sizeof *kCalls; ++i)
+    good &= measure(kCalls[i].name, kCalls[i].call, c) <= kOthersLimitNs;
+  for (int i = 0; i < kBuffers; ++i) CHECK(polymioFree(c->handle, *buffers[i]));
+  CHECK(polymioFree(c->handle, c->workspace));
+  CHECK(miopenDestroyReduceTensorDescriptor(others.reduction));
+  CHECK(miopenDestroyLRNDescriptor(others.lrn));
+  CHECK(miopenDestroyActivationDescriptor(others.activation));
+  CHECK(miopenDestroyPoolingDescriptor(others.pooling));
+  CHECK(miopenDestroyTensorDescriptor(others.one));
+  return good;
+}
+
 int main(int argc, char** argv) {
   const int check = argc == 2 && strcmp(argv[1], "--check") == 0;
   const char* device = argc == 3 && strcmp(argv[1], "--device") == 0 ? argv[2] : "cpu";
@@ -184,6 +263,7 @@ int main(int argc, char** argv) {
   if (strncmp(device, "cuda", 4) == 0) measure_launch(&c);
   CHECK(polymioFree(c.handle, c.x));
   CHECK(polymioFree(c.handle, c.w));
+  good &= measure_others(&c);
   CHECK(miopenDestroyConvolutionDescriptor(c.conv));
   CHECK(miopenDestroyTensorDescriptor(c.weights));
   CHECK(miopenDestroyTensorDescriptor(c.t));

@@ -76,6 +76,8 @@ def problems(op):
         yield "softmax backward", lambda lib, x: op.softmax(lib, x, backward=True), size, False
         yield "layer norm", op.layer_norm, size, False
         yield "layer norm backward", lambda lib, x: op.layer_norm(lib, x, True), size, False
+        yield "RMS norm", op.rms_norm, size, False
+        yield "RMS norm backward", lambda lib, x: op.rms_norm(lib, x, True), size, False
         yield "reduce max rows", lambda lib, x: op.reduction(lib, x, "max", (1,)), size, False
         yield "reduce sum columns", lambda lib, x: op.reduction(lib, x, "sum", (0,)), size, False
     for size in SEQUENCES:

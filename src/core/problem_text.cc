@@ -50,10 +50,6 @@ std::string layout_flags(const TensorDesc& t, const char* layout, const char* st
   return name.empty() ? strides_flag(t, strides) : fmt::format(" {} {}", layout, name);
 }
 
-std::string sizes_text(const TensorDesc& t) { return fmt::format("{}", fmt::join(t.sizes(), "x")); }
-
-std::string strides_text(const TensorDesc& t) {
-  return fmt::format("{}", fmt::join(t.strides.begin(), t.strides.begin() + t.rank, ","));
-}
+NumbersText::operator std::string() const { return fmt::format("{}", fmt::join(numbers, numbers + count, separator)); }
 
 }  // namespace polymio

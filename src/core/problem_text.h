@@ -1,6 +1,8 @@
 // What the problems of every primitive share: equality and hash from one list of fields, and how key() writes tensors.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <fmt/format.h>
+
 #include <memory>
 #include <string>
 #include <tuple>
@@ -61,8 +63,21 @@ std::string strides_unless_dense(const TensorDesc&, const char* flag);
 /// Nothing if dense in N, C, [D], H, W order; " -I NHWC" if dense in another one; else the strides.
 std::string layout_flags(const TensorDesc&, const char* layout, const char* strides);
 
-// For messages.
-std::string sizes_text(const TensorDesc&);    // "2x3x5x7"
-std::string strides_text(const TensorDesc&);  // "105,35,7,1"
+/// A view of numbers of a tensor for messages: a text when they are formatted, since most checks never need theirs.
+struct NumbersText {
+  const std::int64_t* numbers;
+  int count;
+  const char* separator;
+  operator std::string() const;  // NOLINT: a text
+};
+inline NumbersText sizes_text(const TensorDesc& t) { return {t.lens.data(), t.rank, "x"}; }       // "2x3x5x7"
+inline NumbersText strides_text(const TensorDesc& t) { return {t.strides.data(), t.rank, ","}; }  // "105,35,7,1"
 
 }  // namespace polymio
+
+template <>
+struct fmt::formatter<polymio::NumbersText> : fmt::formatter<std::string_view> {
+  auto format(const polymio::NumbersText& t, fmt::format_context& to) const {
+    return fmt::formatter<std::string_view>::format(std::string(t), to);
+  }
+};

@@ -106,10 +106,10 @@ TEST(TensorFlags, NameLayoutsElseStrides) {
 }
 
 TEST(TensorTexts, HaveTheDimensionsOfTheTensor) {
-  EXPECT_EQ(sizes_text(float_tensor({2, 3, 4, 5})), "2x3x4x5");
-  EXPECT_EQ(sizes_text(float_tensor({9})), "9");
-  EXPECT_EQ(strides_text(float_tensor({2, 3, 4, 5})), "60,20,5,1");
-  EXPECT_EQ(strides_text(float_tensor({9}, {2})), "2");
+  EXPECT_EQ(std::string(sizes_text(float_tensor({2, 3, 4, 5}))), "2x3x4x5");
+  EXPECT_EQ(std::string(sizes_text(float_tensor({9}))), "9");
+  EXPECT_EQ(std::string(strides_text(float_tensor({2, 3, 4, 5}))), "60,20,5,1");
+  EXPECT_EQ(std::string(strides_text(float_tensor({9}, {2}))), "2");
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ inline std::string strides_by_x(const TensorDesc& t) {
   return fmt::format("{}", fmt::join(t.strides.begin(), t.strides.begin() + t.rank, "x"));
 }
 inline std::string shape_text(const TensorDesc& t) {
-  return sizes_text(t) + (t.is_channels_first() ? "" : "@" + strides_by_x(t));
+  return std::string(sizes_text(t)) + (t.is_channels_first() ? "" : "@" + strides_by_x(t));
 }
 
 /// " -D 2,3,4 --in_strides 24,4,1": the sizes of a list, and its strides unless dense.

@@ -40,7 +40,7 @@ void check(const Problem& p, const Named& t) {
   const std::int64_t want[] = {p.batch(), p.heads(), t.of_keys ? p.keys() : p.queries(), p.head_size()};
   for (std::size_t d = 0; d < 4; ++d)
     require(t.desc.lens[d] == want[d], "{} is {}, but {} and k {} need size {} in dimension {}", t.name,
-            sizes_text(t.desc), "q " + sizes_text(p.q), sizes_text(p.k), want[d], d);
+            sizes_text(t.desc), "q " + std::string(sizes_text(p.q)), sizes_text(p.k), want[d], d);
   require(t.desc.lens[3] == 1 || t.desc.strides[3] == 1,
           "{} has stride {} between the elements of a head: 1 is allowed", t.name, t.desc.strides[3]);
   if (t.is_result) require_separate(t.desc, t.name);
