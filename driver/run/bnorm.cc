@@ -45,7 +45,7 @@ class BatchNorm final : public TensorOperation {
     const auto activ =
         create<miopenDestroyActivationDescriptor>(miopenCreateActivationDescriptor, "miopenCreateActivationDescriptor");
     check(miopenSetActivationDescriptor(activ.get(), static_cast<miopenActivationMode_t>(norm_.activation),
-                                        norm_.activation_alpha, norm_.activation_beta, 0),
+                                        norm_.activation_alpha, norm_.activation_beta, norm_.activation_gamma),
           "miopenSetActivationDescriptor");
     float alpha = static_cast<float>(args_.scale), beta = static_cast<float>(args_.keep), one = 1, zero = 0;
     Memory &x = data["x"], &scale = data["scale"], &bias = data["bias"], &mean = data["mean"];

@@ -14,7 +14,7 @@ struct BnormArgs {
   std::int64_t mode = 0, forward = 1, backward = 0, save = 0, run = 0, inverse = 0;
   double epsilon = 1e-5, factor = 0.1;
   int activation = 0;
-  double activation_alpha = 0, activation_beta = 0;
+  double activation_alpha = 0, activation_beta = 0, activation_gamma = 1;
   int grad_type = kNoType, scale_type = kNoType, bias_type = kNoType, stat_type = kNoType;
   std::string param_layout;
   std::vector<std::int64_t> param_strides;
@@ -36,6 +36,7 @@ struct BnormArgs {
             {"", "activ", Name{&activation, kActivationModes, true}, "fused activation", kOption},
             {"", "activ_alpha", Real{&activation_alpha}, "alpha of the activation"},
             {"", "activ_beta", Real{&activation_beta}, "beta of the activation"},
+            {"", "activ_gamma", Real{&activation_gamma}, "gamma of the activation"},
             {"", "grad_type", Name{&grad_type, kTypeNames}, "of dy and dx, usually that of x", kOption},
             {"", "scale_type", Name{&scale_type, kTypeNames}, "of the scale, usually fp32, with fp64 fp64", kOption},
             {"", "bias_type", Name{&bias_type, kTypeNames}, "of the bias and of gradients of parameters", kOption},
@@ -58,6 +59,7 @@ struct BnormArgs {
     p.activation.mode = static_cast<reference::ActivationMode>(activation);
     p.activation.alpha = activation_alpha;
     p.activation.beta = activation_beta;
+    p.activation.gamma = activation_gamma;
     p.epsilon = epsilon;
     p.factor = factor;
     p.inverse = inverse != 0;

@@ -96,8 +96,12 @@ double number(const void* scalar, const char* name) { return capi::scalar(scalar
 void run(miopenHandle_t handle, const Problem& p, const Problem::Args& args, const char* function) {
   capi::log_call(function, [&] {
     const bool saves = args.saved_mean || (!p.forward() && args.mean);
-    return fmt::format("{} --save {:d} -r {:d} --epsilon {} --factor {} -A {} -B {}", p.key(), saves,
-                       args.next_mean != nullptr, args.epsilon, args.factor, args.blend, args.keep);
+    std::string line = fmt::format("{} --save {:d} -r {:d} --epsilon {} --factor {} -A {} -B {}", p.key(), saves,
+                                   args.next_mean != nullptr, args.epsilon, args.factor, args.blend, args.keep);
+    const activation::Parameters& a = args.activation;
+    if (p.activation != activation::Mode::kPassthru)
+      line += fmt::format(" --activ_alpha {} --activ_beta {} --activ_gamma {}", a.alpha, a.beta, a.gamma);
+    return line;
   });
   batch_norm::run(capi::deref(handle), p, args);
 }

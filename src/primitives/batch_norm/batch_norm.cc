@@ -98,8 +98,18 @@ void on_copies(Handle& handle, const Problem& p, const Args& given, const Body& 
 
 namespace {
 
+/// Before memory is taken that goes with the call.
+void require_no_capture(Handle& handle, activation::Mode mode) {
+  if (handle.stream().capturing())
+    fail(Status::kNotInitialized,
+         "batch norm with {} allocates memory at each such call, which cannot be captured: let dx be a buffer of its "
+         "own, in the type of dy, and beta be 0",
+         activation::name_of(mode));
+}
+
 void train_or_infer_in_passes(Handle& handle, const Problem& norm, activation::Mode mode, const Args& given) {
   const bool adds = given.keep != 0;
+  if (adds) require_no_capture(handle, mode);
   const Memory own(handle, adds ? norm.out.bytes() : 0);
   Args first = given;
   first.blend = 1;
@@ -120,6 +130,7 @@ void train_or_infer_in_passes(Handle& handle, const Problem& norm, activation::M
 void differentiate_in_passes(Handle& handle, Problem norm, activation::Mode mode, Args given) {
   const bool widens = norm.dy.type != norm.x.type;
   const bool in_dx = given.keep == 0 && given.out != given.x && given.out != given.dy;
+  if (widens || !in_dx) require_no_capture(handle, mode);
   const TensorDesc packed = make_tensor(norm.dy.type, norm.x.sizes(), {}), z = in_dx ? norm.out : packed;
   const Memory of_x(handle, widens ? packed.bytes() : 0), of_z(handle, in_dx ? 0 : z.bytes());
   if (widens) {
