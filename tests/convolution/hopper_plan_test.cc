@@ -554,7 +554,9 @@ TEST_F(HopperPlan, LongFiltersOfChannels) {
 TEST_F(HopperPlan, LongFiltersOfInfinities) {
   for (const Direction d : kDirections) {
     const Shape s{.x = {2, 8, d == kWeights ? 60 : 200}, .w = {8, 1, 40}, .pad = {20}, .groups = 8};
-    for (const int tile : {0, 3, 4}) Layer(d, s, {.solver = "ConvCudaLongFilters", .infinite = 0}).check({tile});
+    for (const int tile : {0, 3, 4})
+      for (const int operand : {0, 1})
+        Layer(d, s, {.solver = "ConvCudaLongFilters", .infinite = operand}).check({tile});
   }
 }
 

@@ -59,7 +59,7 @@ struct ConvLongFilters {
   /// and, in other banks, at odd ones.
   struct Sequences {
     u32 source, even, odd, part_bytes;
-    u32 flag;  // of the block: not 0 from when it met an infinity or NaN in the source, or what has no parts
+    u32 flag;  // of the block: not 0 from when it met an infinity or NaN, or what has no parts
 
     explicit DEVICE Sequences(int chunk) {
       extern __shared__ __align__(1024) unsigned char bytes[];
@@ -138,7 +138,7 @@ struct ConvLongFilters {
     return magnitude != 0 && magnitude - kLeast >= kMost - kLeast;
   }
 
-  /// Units of 16 bytes of source[first], ... in shared memory, whose count is a multiple of kUnit.
+  /// `count` elements from source[first] on, a multiple of kUnit: units of 16 bytes of each part.
   static DEVICE void load_source(const Sequences& to, const Bits* from, const ConvLongFiltersShape& s, int first,
                                  int count) {
     u32 found = 0;
@@ -210,7 +210,7 @@ struct ConvLongFilters {
         for (int i = threadIdx.x; i < count; i += kThreads)
           found |= store_tap(to, c, i, element(from + c * s.tap_channel, tap_at(s, first + i), s.taps, s.tap_step));
     }
-    if (kParts > 1 && found != 0) store_shared(to.flag, 1u);
+    if (found & 0x80008000u) store_shared(to.flag, 1u);
   }
   static DEVICE int tap_at(const ConvLongFiltersShape& s, int i) { return kReversed ? s.taps - 1 - i : i; }
 
