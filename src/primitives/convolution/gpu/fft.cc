@@ -129,7 +129,9 @@ class GpuFft final : public GpuSolver<Problem> {
   }
 
   TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
-    return {gpu::Product::best_tile(d, plan_of(p).product)};
+    const Plan plan = plan_of(p);
+    const int best = gpu::Product::best_tile(d, plan.product);
+    return {bytes_of(plan, {d, plan.product, best}) <= kMostWorkspace ? best : 0};
   }
 
   std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
