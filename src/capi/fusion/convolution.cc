@@ -35,22 +35,23 @@ void run_in_passes(Handle& h, const capi::ConvolutionCall& call, Problem::Args a
                    const activation::Parameters& parameters) {
   Problem p = call.problem;
   p.epilogue = {};
-  convolution::run(h, p, call.constraints, args);
   const TensorDesc& y = p.y;
   std::vector<std::int64_t> lens(static_cast<std::size_t>(y.rank), 1);
   lens[1] = p.k();
   const TensorDesc channels = make_tensor(y.type, lens, {});
-  h.run([&](Stream& s) {
-    using tensor_ops::Op;
-    tensor_ops::op_tensor(s, Op::kAdd, 1, {y, args.y}, z.alpha, {z.desc, z.data}, 0, {y, args.y});
-    if (args.bias) tensor_ops::op_tensor(s, Op::kAdd, 1, {y, args.y}, 1, {channels, args.bias}, 0, {y, args.y});
-  });
   const auto mode = static_cast<activation::Mode>(call.problem.epilogue.activation);
-  if (mode == activation::Mode::kPassthru) return;
   activation::Problem::Args a;
   a.x = a.result = args.y;
   a.parameters = parameters;
-  activation::run(h, activation::forward_problem(mode, y, y), a);
+  h.run_together([&] {
+    convolution::run(h, p, call.constraints, args);
+    h.run([&](Stream& s) {
+      using tensor_ops::Op;
+      tensor_ops::op_tensor(s, Op::kAdd, 1, {y, args.y}, z.alpha, {z.desc, z.data}, 0, {y, args.y});
+      if (args.bias) tensor_ops::op_tensor(s, Op::kAdd, 1, {y, args.y}, 1, {channels, args.bias}, 0, {y, args.y});
+    });
+    if (mode != activation::Mode::kPassthru) activation::run(h, activation::forward_problem(mode, y, y), a);
+  });
 }
 
 }  // namespace
