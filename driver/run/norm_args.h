@@ -52,10 +52,10 @@ struct NormArgs {
   // Throws ArgError.
   void check(const TensorArgs& tensors) {
     const auto rank = static_cast<std::int64_t>(tensors.lens().size());
-    if ((kind == reference::NormKind::kLayer || kind == reference::NormKind::kAddLayer) && normalized_dim >= rank) {
+    if ((kind == reference::NormKind::kLayer || kind == reference::NormKind::kAddLayer) && normalized_dim > rank) {
       const Flags all = rows();
       const Flag& flag = find_row(all, "normalized_dim");
-      refuse_value(flag, value_text(flag), "0 to " + std::to_string(rank - 1) + ", dimensions of x");
+      refuse_value(flag, value_text(flag), "0 to " + std::to_string(rank) + ", the rank of x");
     }
   }
 

@@ -151,11 +151,12 @@ std::vector<const SolverBase*> Call::only() const {
     if (name.empty()) continue;
     const SolverBase* solver = solver_by_name(name);
     if (!solver) {
-      const std::string key = request_.problem.key();
-      fail(Status::kBadParm,
-           "{}={}: there is no solver '{}'; MIOpenDriver {} --explain lists those of this primitive, docs/safety.md "
-           "those of all",
-           env::kFindOnlySolver.name, text, name, key.substr(0, key.find(' ')));
+      const std::string key = request_.problem.key(), command = key.substr(0, key.find(' '));
+      fail(Status::kBadParm, "{}={}: there is no solver '{}'; {}docs/safety.md lists those of all primitives",
+           env::kFindOnlySolver.name, text, name,
+           command.starts_with("matmul")
+               ? ""
+               : fmt::format("MIOpenDriver {} --explain lists those of this primitive, ", command));
     }
     if (!contains(primitive_.all_solvers(), solver)) continue;
     solver = &known_solver(request_, primitive_, solver->info().id);

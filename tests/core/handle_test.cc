@@ -17,12 +17,12 @@ TEST(Handle, RunsTogetherCountAsOne) {
     handle.run([&](Stream&) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); });
   };
   handle.run_together([&] {
-    wait(4);
-    wait(1);
+    wait(50);
+    wait(10);
   });
-  EXPECT_GE(handle.kernel_ms(), 5);
+  EXPECT_GE(handle.kernel_ms(), 60);
   wait(1);
-  EXPECT_LT(handle.kernel_ms(), 4) << "later runs are not added";
+  EXPECT_LT(handle.kernel_ms(), 50) << "later runs are not added";
 }
 
 }  // namespace

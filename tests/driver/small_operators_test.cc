@@ -96,7 +96,7 @@ TEST(Driver, SmallOperatorsNameWrongFlags) {
   for (const char* base : {"adam", "groupnorm", "multimarginloss", "CBAInfer", "poolint8"})
     EXPECT_TRUE(has(drive(base + std::string(" -F 2")), "-F --forw: bad value '2', allowed: an integer from 0 to 1"));
   EXPECT_TRUE(has(drive("lstm -c 1 -F 4"), "bad value '4', allowed with -c --fwdtype 1: 0 or 1"));
-  EXPECT_TRUE(has(drive("layernorm -n 2 -c 3 -H 4 -W 4 -o 4"), "-o .*bad value '4', allowed: 0 to 3"));
+  EXPECT_TRUE(has(drive("layernorm -n 2 -c 3 -H 4 -W 4 -o 5"), "-o .*bad value '5', allowed: 0 to 4"));
   EXPECT_TRUE(has(drive("mha -p 1.5"), "-p --dropout: bad value '1.5', allowed: 0 to 1"));
   EXPECT_TRUE(has(drive("ctc -S NoSuch"), "unknown flag '-S'"));
   EXPECT_TRUE(has(drive("pool -n 1 -S NoSuch"), "no solver 'NoSuch'; MIOpenDriver pool --explain lists"));

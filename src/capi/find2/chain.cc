@@ -188,7 +188,10 @@ ChainCall make_chain_call(const ProblemState& p, Status missing) {
   for (std::size_t i = 0; i < p.operations.size(); ++i) operations.push_back(make(i));
   call.out_desc = make.at;
   // A solution has a solver; an identity in place has some, and is not run.
-  if (!p.fused() && p.find<BiasOperation>()) operations.push_back(fusion::Activation{make.at, make.at});
+  if (!p.fused() && p.find<BiasOperation>()) {
+    require_float_tensor(make.at, "x", activation::kMostRank, "biases alone");
+    operations.push_back(fusion::Activation{make.at, make.at});
+  }
   call.chain = std::make_shared<const fusion::Chain>(std::move(operations));
   if (const auto* convolution = p.find<ConvolutionOperation>())
     call.find_mode = static_cast<search::FindMode>(convolution->descriptor.find_mode);

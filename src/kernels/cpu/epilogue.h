@@ -14,7 +14,7 @@ struct Epilogue {
   const void* residual = nullptr;  // elements of y's type at y's offsets, no part of y; null: none
   double residual_alpha = 1;
   bool channels_are_rows = true;  // else channels are the columns of y
-  int mode = 0;                   // miopenActivationMode_t
+  int mode = 0;                   // activation::Mode
   double alpha = 0, beta = 0, gamma = 0;
 };
 

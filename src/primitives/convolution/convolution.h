@@ -51,7 +51,7 @@ struct Geometry {
 /// epilogue the primitive runs a pass over y after the solver.
 struct Epilogue {
   bool bias = false;
-  int activation = 0;     // miopenActivationMode_t; 0 is none
+  int activation = 0;     // activation::Mode; 0 is none
   bool norm = false;      // needs workspace: the primitive makes a scale and a bias of it
   bool residual = false;  // a tensor like y that does not overlap it
   bool scale = false;     // instead of norm, for solvers: a factor per channel before the bias

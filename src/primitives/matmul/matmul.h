@@ -18,7 +18,7 @@ inline constexpr int kMostRank = 5;
 /// What follows the product, per element of c.
 struct Epilogue {
   bool bias = false;   // an element per column of c, of c's type, for all batches
-  int activation = 0;  // miopenActivationMode_t, not POWER; 0 is none
+  int activation = 0;  // activation::Mode, not kPower; 0 is none
   bool operator==(const Epilogue&) const = default;
   bool empty() const { return *this == Epilogue{}; }
   std::uint64_t hash(std::uint64_t seed) const;

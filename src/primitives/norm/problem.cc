@@ -149,7 +149,7 @@ Problem make_problem(Kind kind, Direction direction, Affine affine, const Extent
   p.dx = with_image(t.dx);
   if (lifted) ++p.extent.first;
   if (kind != Kind::kGroup) {
-    std::array<TensorDesc*, 3> given{&p.x};
+    std::array<TensorDesc*, 5> given{&p.x};
     std::size_t count = 1;
     for (TensorDesc* d : {&p.x2, &p.y, &p.dy, &p.dx})
       if (d->rank > 0) given[count++] = d;

@@ -1,5 +1,5 @@
 // Scalars, bias and activation where a kernel stores its results.
-// Options: HAS_BIAS (one per channel), MODE (the activation's number in the C API, 0 for none; not POWER).
+// Options: HAS_BIAS (one per channel), MODE (activation::Mode, 0 for none; not POWER).
 // SPDX-License-Identifier: MIT
 #pragma once
 

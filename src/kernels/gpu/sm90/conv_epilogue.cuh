@@ -15,8 +15,8 @@ namespace sm90 {
 /// What is added to alpha * convolution: nothing, beta * the old output, residual_alpha * another tensor.
 enum Addend { kNone, kOld, kResidual };
 
-/// activation((alpha * sum + beta * old) * scale + bias + residual_alpha * residual); kActivation is the function's
-/// number in the C API, 0 for none.
+/// activation((alpha * sum + beta * old) * scale + bias + residual_alpha * residual); kActivation:
+/// activation::Mode, 0 for none.
 template <Addend kAddend, bool kBias, bool kScale, int kActivation>
 DEVICE float finish(const ConvScalars& s, float sum, float scale, float bias, float added) {
   float v = sum * s.alpha;

@@ -34,7 +34,7 @@ struct HopperProductArguments : HopperHalfMaps<kPhases> {
 std::string hopper_epilogue(const Problem&);
 kernels::ConvScalars hopper_scalars(const Problem::Args&);
 
-/// What ConvHopperSplit computes with.
+/// What ConvHopperSplit and ConvCudaLongFiltersSplit compute with.
 constexpr const char* kSplitArithmetic =
     "products of three bf16 parts of each operand, or of fp32 where parts cannot represent an operand";
 

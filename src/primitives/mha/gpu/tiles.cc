@@ -146,7 +146,7 @@ class GpuTiles final : public GpuSolver<Problem> {
     POLYMIO_REQUIRE_MOST(p.queries(), kMostTokens, "queries");
     POLYMIO_REQUIRE_MOST(p.keys(), kMostTokens, "keys");
     const std::int64_t blocks = std::max(blocks_of(p.queries(), p), blocks_of(p.keys(), p));
-    POLYMIO_REQUIRE_MOST(blocks, kMostBlocks / gpu::parts_of_head(p), "blocks");
+    POLYMIO_REQUIRE_MOST(blocks, kMostBlocks / 2 / gpu::parts_of_head(p), "blocks");
     return {};
   }
 
