@@ -141,7 +141,7 @@ std::vector<reference::Interval> expected(const Problem& p, const FusedData& dat
         reference::error_bound(arithmetic, std::fabs(factor) * sums.magnitude[i] + std::fabs(bias) + terms) +
         between * std::fabs(factor * sums.value[i]) + (between > 0 ? 0x1p-24 : 0);
     double low = INFINITY, high = -INFINITY;
-    // Where swish, of the only function with one in between, has its least value.
+    // Where swish has its least value; the other functions are monotone on either side of 0.
     const double least = p.epilogue.activation == kSwish ? -1.2784645427610738 / f.alpha : v;
     for (const double x :
          {v - bound, v + bound, std::clamp(0.0, v - bound, v + bound), std::clamp(least, v - bound, v + bound)}) {

@@ -94,10 +94,6 @@ void on_copies(Handle& handle, const Problem& p, const Args& given, const Body& 
   });
 }
 
-}  // namespace
-
-namespace {
-
 /// Before memory is taken that goes with the call.
 void require_no_capture(Handle& handle, activation::Mode mode) {
   if (handle.stream().capturing())

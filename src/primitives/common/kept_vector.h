@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <cstddef>
+#include <utility>
 #include <vector>
 
 namespace polymio::common {

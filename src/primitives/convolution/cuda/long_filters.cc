@@ -30,7 +30,8 @@ struct Tile {
   int warps, row_blocks, channels;
   std::int64_t results() const { return warps / channels * row_blocks * 16 * kRow; }  // of a channel
   std::int64_t most_chunk(int parts) const { return channels > 1 || parts > 1 ? 1024 : 2048; }
-  int resident(int parts) const { return (parts > 1 ? 8 : row_blocks > 1 ? 12 : 16) / warps; }  // blocks of a unit
+  /// Blocks of a multiprocessor.
+  int resident(int parts) const { return (parts > 1 ? 8 : row_blocks > 1 ? 12 : 16) / warps; }
 };
 constexpr Tile kTiles[] = {{4, 2, 1}, {4, 1, 1}, {2, 1, 1}, {1, 1, 1}, {8, 1, 8}};
 
