@@ -108,6 +108,32 @@ TEST(Estimates, OneDimensionHasFastSolversOnGpus) {
         }
 }
 
+/// Depthwise filters of three dimensions, and several output channels per input channel.
+TEST(Estimates, DepthwiseOfVolumesHasFastSolversOnGpus) {
+  const DeviceInfo device = usual_device("cuda-sm90");
+  Shape shapes[] = {
+      {.x = {2, 64, 32, 64, 64}, .w = {64, 1, 3, 3, 3}, .pad = {1, 1, 1}, .groups = 64},
+      {.x = {8, 108, 16, 40, 40}, .w = {108, 1, 3, 3, 3}, .pad = {1, 1, 1}, .stride = {1, 2, 2}, .groups = 108},
+      {.x = {4, 256, 8, 28, 28}, .w = {256, 1, 5, 1, 1}, .pad = {2, 0, 0}, .groups = 256},
+      {.x = {16, 64, 56, 56}, .w = {128, 1, 3, 3}, .pad = {1, 1}, .groups = 64}};
+  for (Shape& shape : shapes)
+    for (const Direction direction : kDirections)
+      for (const DataType type : {DataType::kFloat, DataType::kHalf})
+        for (const bool last : {false, true}) {
+          shape.type = type;
+          shape.channels_last = last;
+          const Problem p = problem(direction, shape);
+          SCOPED_TRACE(p.key());
+          const SolverBase* best = nullptr;
+          for (const SolverBase* s : solvers(direction, DeviceKind::kCuda))
+            if (!s->info().reference && s->is_applicable(device, p) &&
+                (!best || estimate(*s, device, p) < estimate(*best, device, p)))
+              best = s;
+          ASSERT_NE(best, nullptr);
+          EXPECT_TRUE(std::string_view(best->info().name).starts_with("ConvGpuDepthwise")) << best->info().name;
+        }
+}
+
 /// Long filters are predicted to be the fastest on matrix units, those of fp32 in parts; short ones are not.
 TEST(Estimates, LongFiltersRunOnMatrixUnits) {
   const DeviceInfo device = usual_device("cuda-sm90");

@@ -40,6 +40,13 @@ typedef struct DepthwiseWindowShape {
   int lanes;                                         // channels (or vectors of them) per block
 } DepthwiseWindowShape;
 
+/// What depthwise_taps needs besides: the first of three dimensions, and output channels per input channel.
+typedef struct DepthwiseVolume {
+  int src_depth, dst_depth;  // strides
+  int src_d, dst_d, pad_d, stride_d, dilation_d, tap_step_d;
+  int multiplier;
+} DepthwiseVolume;
+
 /// Grouped kernels, packed tensors. `reduced` and `outputs` are the channels of src and dst per group. A block
 /// processes `units` units of work at a time, or column tiles of `band` rows.
 typedef struct GroupedShape {

@@ -100,8 +100,8 @@ std::optional<int> long_dimension(const Problem& p) {
   return found;
 }
 
-Verdict check_sizes(const Problem& p) {
-  POLYMIO_REQUIRE(p.spatial() <= 2, "three spatial dimensions");
+Verdict check_sizes(const Problem& p, int most_dimensions) {
+  POLYMIO_REQUIRE(p.spatial() <= most_dimensions, "three spatial dimensions");
   constexpr std::int64_t kMax = 1 << 30, kMaxSmall = 1 << 20;
   POLYMIO_REQUIRE_MOST(p.x.space() / p.n(), kMax, "elements of an image of x");
   POLYMIO_REQUIRE_MOST(p.y.space() / p.n(), kMax, "elements of an image of y");
@@ -121,14 +121,14 @@ Verdict check_sizes(const Problem& p) {
   return {};
 }
 
-Verdict check_planes(const DeviceInfo& d, const Problem& p, Direction direction, bool fuses) {
+Verdict check_planes(const DeviceInfo& d, const Problem& p, Direction direction, bool fuses, int most_dimensions) {
   POLYMIO_REQUIRE(p.direction == direction, "serves another direction");
   const DataType t = p.x.type;
   POLYMIO_REQUIRE(t == DataType::kFloat || t == DataType::kHalf || t == DataType::kBFloat16,
                   "not a float of 16 or 32 bits");
   POLYMIO_REQUIRE(p.all_types(t), "mixed types");
   if (const Verdict v = check_types(d, p, fuses); !v) return v;
-  return check_sizes(p);
+  return check_sizes(p, most_dimensions);
 }
 
 std::vector<KernelSpec> kernel_variants(const std::string& source, const std::string& name,

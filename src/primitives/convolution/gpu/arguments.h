@@ -28,10 +28,10 @@ Verdict check_device(const DeviceInfo&, const Problem&, bool fuses = false);
 Verdict check_types(const DeviceInfo&, const Problem&, bool fuses = false);
 
 /// The same for the specialised kernels: all tensors fp32, fp16 or bf16, and check_sizes.
-Verdict check_planes(const DeviceInfo&, const Problem&, Direction, bool fuses = false);
+Verdict check_planes(const DeviceInfo&, const Problem&, Direction, bool fuses = false, int most_dimensions = 2);
 
-/// At most two spatial dimensions, and sizes that fit the 32-bit indices of kernels.
-Verdict check_sizes(const Problem&);
+/// Spatial dimensions, and sizes that fit the 32-bit indices of kernels.
+Verdict check_sizes(const Problem&, int most_dimensions = 2);
 
 inline int narrow(std::int64_t v) { return static_cast<int>(v); }
 

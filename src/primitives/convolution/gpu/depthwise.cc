@@ -1,7 +1,7 @@
-// ConvGpuDepthwise: one input and one output channel per group, mostly bound by memory bandwidth. Filters 3x3, 5x5 and
-// 7x7 of packed NCHW and NHWC with stride 1 run depthwise_tiles or, on matrix units, depthwise_matrix, with stride 2
-// the kernels of this file; all other problems of one or two spatial dimensions run depthwise_windows. Only backward
-// weights needs workspace: blocks write partial results that are summed in a fixed order.
+// ConvGpuDepthwise: one input channel per group, mostly bound by memory bandwidth. With one output channel, filters
+// 3x3, 5x5 and 7x7 of packed NCHW and NHWC with stride 1 run depthwise_tiles or, on matrix units, depthwise_matrix,
+// with stride 2 the kernels of this file; all other problems run depthwise_windows. Only backward weights needs
+// workspace: blocks write partial results that are summed in a fixed order.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
@@ -132,7 +132,7 @@ Plan plan_of(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
 /// Whether depthwise_windows computes the problem.
 bool needs_windows(const DeviceInfo& d, const Problem& p) {
   const auto& g = p.geometry;
-  if (p.spatial() != 2 || p.filter(0) != p.filter(1)) return true;
+  if (p.spatial() != 2 || p.k() != p.c() || p.filter(0) != p.filter(1)) return true;
   if (p.filter(0) != 3 && p.filter(0) != 5 && p.filter(0) != 7) return true;
   if (g.dilation[0] != 1 || g.dilation[1] != 1 || g.stride[0] != g.stride[1] || g.stride[0] > 2) return true;
   if (channels_last(p) || gpu::DepthwiseTiles::serve(p)) return false;
@@ -156,8 +156,8 @@ class GpuDepthwise final : public GpuSolver<Problem> {
   GpuDepthwise(const SolverInfo& info, Direction d) : GpuSolver(info), direction_(d) {}
 
   Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
-    if (const Verdict v = gpu::check_planes(d, p, direction_, true); !v) return v;
-    POLYMIO_REQUIRE(p.depthwise() && p.k() == p.c(), "not one input and one output channel per group");
+    if (const Verdict v = gpu::check_planes(d, p, direction_, true, 3); !v) return v;
+    POLYMIO_REQUIRE(p.depthwise(), "not one input channel per group");
     if (needs_windows(d, p)) return gpu::DepthwiseWindows::check(d, p);
     POLYMIO_REQUIRE(p.epilogue.empty(), "does not fuse epilogues");
     POLYMIO_REQUIRE(p.w.is_channels_first() || p.w.is_channels_last(), "w is not packed");

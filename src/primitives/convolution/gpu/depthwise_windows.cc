@@ -31,6 +31,9 @@ struct Run {
 constexpr Run kPlaneRuns[] = {{15, 1}, {7, 1}, {7, 2}, {7, 4}, {3, 1}, {3, 4}, {1, 1}};
 constexpr Run kPlaneWeightsRuns[] = {{7, 1}, {15, 1}, {3, 1}, {1, 1}};
 constexpr Run kChannelRuns[] = {{8, 1}, {7, 1}, {4, 1}, {2, 1}, {1, 1}};
+// Rows of results per thread of depthwise_taps, where rows slide; gradients of weights begin with the second.
+constexpr int kTapRows[] = {8, 4, 8, 2};
+constexpr int kTapVariants = 3, kMostSlidingRows = 8;  // rows of a filter
 // Of the kernels for few taps; the fastest first.
 /// Units per thread of depthwise_few_taps_planes; gradients of weights begin with the second.
 constexpr int kUnits[] = {2, 1, 2};
@@ -75,14 +78,16 @@ Verdict DepthwiseWindows::check(const DeviceInfo& d, const Problem& p) {
 
 int DepthwiseWindows::variants(const DeviceInfo& d, const Problem& p) {
   const DepthwiseWindows first(d, p, 0);
-  if (first.kind_ == Kind::kTaps) return 1;
+  if (first.kind_ == Kind::kTaps) return first.slides() && first.shape_.dst_h > 1 ? kTapVariants : 1;
   const std::int64_t windows = std::ssize(runs_of(first.kind_ == Kind::kPlanes, first.weights()));
   return narrow(windows) + first.few_taps_variants();
 }
 
 int DepthwiseWindows::best(const DeviceInfo& d, const Problem& p) {
   const int all = variants(d, p);
-  if (const int few_taps = DepthwiseWindows(d, p, 0).few_taps_variants(); few_taps > 0) return all - few_taps;
+  const DepthwiseWindows first(d, p, 0);
+  if (first.kind_ == Kind::kTaps) return first.rows_ == kTapRows[0] && first.shape_.dst_h <= kTapRows[1] ? 1 : 0;
+  if (const int few_taps = first.few_taps_variants(); few_taps > 0) return all - few_taps;
   int best = 0;
   double least = 0;
   for (int i = 0; i < all; ++i) {
@@ -116,24 +121,34 @@ DepthwiseWindows::DepthwiseWindows(const DeviceInfo& d, const Problem& p, int va
     else
       kind_ = Kind::kTaps;
   }
-  if (kind_ == Kind::kTaps) plan_taps();
+  if (kind_ == Kind::kTaps) plan_taps(variant);
   if (kind_ == Kind::kTaps || direction_ != Direction::kBackwardData) return;
   // A forward convolution with rotated filters.
   shape_.pad_h = (shape_.filter_h - 1) * shape_.dilation_h - shape_.pad_h;
   shape_.pad_w = (filter_w_ - 1) * shape_.dilation_w - shape_.pad_w;
 }
 
-/// A dimension whose size is 1 in x, w and y goes first; steps that have no effect become 1.
+/// A dimension whose size is 1 in x, w and y goes first; steps that have no effect become 1. For depthwise_taps the
+/// filter's only dimension becomes its rows, if those slide.
 void DepthwiseWindows::set_shape(const Problem& p) {
   auto z = sizes_of(p);
   auto t = steps_of(p);
   auto e = strides_of(p);
-  if (z.in[2] == 1 && z.out[2] == 1 && z.filter[2] == 1) {
-    for (auto* sizes : {z.in, z.out, z.filter, t.pad, t.stride, t.dilation}) std::swap(sizes[1], sizes[2]);
-    for (auto* strides : {e.x, e.w, e.y}) std::swap(strides[3], strides[4]);
+  const auto exchange = [&](int i, int j) {
+    for (auto* sizes : {z.in, z.out, z.filter, t.pad, t.stride, t.dilation}) std::swap(sizes[i], sizes[j]);
+    for (auto* strides : {e.x, e.w, e.y}) std::swap(strides[i + 2], strides[j + 2]);
+  };
+  const auto is_trivial = [&](int i) { return z.in[i] == 1 && z.out[i] == 1 && z.filter[i] == 1; };
+  const bool taps_only = !is_trivial(0) || z.k != z.c;
+  if (is_trivial(2)) exchange(1, 2);
+  if (taps_only && z.filter[1] == 1) {
+    if (z.filter[0] > 1)
+      exchange(0, 1);
+    else if (z.filter[2] > 1 && e.x[1] == 1 && e.y[1] == 1)
+      exchange(1, 2);
   }
   const bool data = direction_ == Direction::kBackwardData;
-  for (int i = 1; i < 3; ++i) {
+  for (int i = 0; i < 3; ++i) {
     if (z.out[i] == 1) t.stride[i] = 1;
     if (z.filter[i] == 1) t.dilation[i] = 1;
   }
@@ -150,19 +165,31 @@ void DepthwiseWindows::set_shape(const Problem& p) {
   s.dst_row = narrow(to[3]);
   s.dst_col = narrow(to[4]);
   s.images = narrow(z.n);
-  s.channels = narrow(z.c);
+  s.channels = narrow(data ? z.c : z.k);
   s.src_h = narrow(src[1]);
   s.src_w = narrow(src[2]);
   s.dst_h = narrow(dst[1]);
   s.dst_w = narrow(dst[2]);
+  filter_d_ = narrow(z.filter[0]);
   s.filter_h = narrow(z.filter[1]);
   filter_w_ = narrow(z.filter[2]);
   s.pad_h = narrow(t.pad[1]);
   s.pad_w = narrow(t.pad[2]);
   set_steps(s, t);
-  s.tap_step_h = data ? narrow(t.stride[1] / std::gcd(t.stride[1], t.dilation[1])) : 1;
-  s.tap_step_w = data ? narrow(t.stride[2] / std::gcd(t.stride[2], t.dilation[2])) : 1;
+  const auto tap_step = [&](int i) { return data ? narrow(t.stride[i] / std::gcd(t.stride[i], t.dilation[i])) : 1; };
+  s.tap_step_h = tap_step(1);
+  s.tap_step_w = tap_step(2);
+  volume_ = {.src_depth = narrow(from[2]),
+             .dst_depth = narrow(to[2]),
+             .src_d = narrow(src[0]),
+             .dst_d = narrow(dst[0]),
+             .pad_d = narrow(t.pad[0]),
+             .stride_d = narrow(t.stride[0]),
+             .dilation_d = narrow(t.dilation[0]),
+             .tap_step_d = tap_step(0),
+             .multiplier = narrow(z.k / z.c)};
   last_ = s.src_channel == 1 && s.dst_channel == 1;
+  if (taps_only) return;
   // Kernels count the runs of all rows in 32 bits; those of a row are a multiple of the dilation.
   constexpr std::int64_t kMaxRuns = std::int64_t{1} << 30;
   const std::int64_t runs = (dst[2] + t.dilation[2]) * dst[1] * z.n;
@@ -204,7 +231,8 @@ int DepthwiseWindows::few_taps_vector() const {
 
 bool DepthwiseWindows::has_vectors_of(int elements) const {
   const auto& s = shape_;
-  const std::int64_t values[] = {s.channels, s.src_image, s.src_row, s.src_col, s.dst_image, s.dst_row, s.dst_col};
+  const std::int64_t values[] = {s.channels, s.src_image, s.src_row,         s.src_col,        s.dst_image,
+                                 s.dst_row,  s.dst_col,   volume_.src_depth, volume_.dst_depth};
   return std::ranges::all_of(values, [&](std::int64_t v) { return v % elements == 0; });
 }
 
@@ -368,24 +396,52 @@ void DepthwiseWindows::plan_channels(int variant) {
   }
 }
 
-void DepthwiseWindows::plan_taps() {
-  constexpr std::int64_t kTapsAtATime = 8, kFewResults = 4;
+bool DepthwiseWindows::slides() const {
+  const auto& s = shape_;
+  return s.stride_h == 1 && s.dilation_h == 1 && s.filter_h <= kMostSlidingRows;
+}
+
+double DepthwiseWindows::results() const {
+  const auto& s = shape_;
+  return static_cast<double>(s.images) * static_cast<double>(s.channels) * volume_.dst_d * s.dst_h * s.dst_w;
+}
+
+void DepthwiseWindows::plan_taps(int variant) {
+  constexpr std::int64_t kFewPlaces = 4, kSums = 64, kMostTapFloats = 8192;
   auto& s = shape_;
   kind_ = Kind::kTaps;
   fits_ = true;
-  cols_ = rows_ = chunk_ = 1;
-  const double results = static_cast<double>(s.images) * static_cast<double>(s.channels) * s.dst_h * s.dst_w;
-  products_ = results * static_cast<double>(taps()) / (weights() ? 1 : s.tap_step_h * s.tap_step_w);
-  accesses_ = 2 * products_;
-  if (!weights()) {
-    blocks_ = ceil_div(std::int64_t{s.channels} * s.dst_h * s.dst_w, kThreads);
+  cols_ = 1;
+  chunk_ = slides() ? s.filter_h : 1;
+  rows_ = slides() && s.dst_h > 1 ? kTapRows[variant + (weights() ? 1 : 0)] : 1;
+  vec_ = last_ && volume_.multiplier == 1 && has_vectors_of(4) ? 4 : 1;
+  const bool data = direction_ == Direction::kBackwardData;
+  const std::int64_t vectors = s.channels / vec_;
+  const std::int64_t places = std::int64_t{volume_.dst_d} * ceil_div(s.dst_h, rows_) * s.dst_w;
+  const double taps_of_result =
+      static_cast<double>(taps()) * (data ? volume_.multiplier : 1) /
+      (weights() ? 1.0 : static_cast<double>(volume_.tap_step_d) * s.tap_step_h * s.tap_step_w);
+  products_ = results() * taps_of_result;
+  accesses_ = products_ / (chunk_ * rows_) * (chunk_ + rows_ - 1 + (weights() ? 0 : chunk_));
+  if (weights()) {
+    const std::int64_t columns = taps() / chunk_;
+    cols_ = narrow(equal_part(columns, std::max<std::int64_t>(1, kSums / (chunk_ * vec_))));
+    s.lanes = 1;
+    if (last_) set_lanes();
+    const std::int64_t slots = kThreads / s.lanes;
+    set_parts(ceil_div(vectors, s.lanes) * ceil_div(columns, cols_), ceil_div(s.images * places, kFewPlaces * slots));
     return;
   }
-  s.lanes = last_ ? narrow(static_cast<std::int64_t>(
-                        std::bit_ceil(static_cast<std::uint64_t>(std::min<std::int64_t>(kMaxLanes, s.channels)))))
-                  : 1;
-  set_parts(ceil_div(s.channels, s.lanes) * ceil_div(taps(), kTapsAtATime),
-            ceil_div(std::int64_t{s.images} * s.dst_h * s.dst_w, kFewResults * kThreads / s.lanes));
+  if (!last_) {
+    blocks_ = ceil_div(s.channels * places, kThreads);
+    return;
+  }
+  const std::int64_t taps_of_vector = taps() * vec_ * (data ? volume_.multiplier : 1);
+  const bool staged = taps_of_vector <= kMostTapFloats;
+  s.lanes = narrow(
+      equal_part(vectors, staged ? std::min<std::int64_t>(kMaxLanes, kMostTapFloats / taps_of_vector) : kMaxLanes));
+  tap_floats_ = staged ? narrow(round_up(s.lanes * taps_of_vector, kTapStep)) : 0;
+  blocks_ = ceil_div(vectors, s.lanes) * ceil_div(places, kThreads / s.lanes);
 }
 
 /// Shares of the peaks; measured, on an H200, with few taps and with 32 to 1024 in a row only. Local memory and the
@@ -425,7 +481,13 @@ std::vector<KernelSpec> DepthwiseWindows::kernels() const {
   add("DIRECTION", static_cast<int>(direction_));
   add("FILTER_W", filter_w_);
   if (kind_ == Kind::kTaps) {
+    add("FILTER_D", filter_d_);
     add("LAST", last_);
+    add("VEC", vec_);
+    add("SLIDES", slides());
+    add("ROWS", rows_);
+    add("CHUNK", chunk_);
+    add(weights() ? "COLUMNS" : "TAP_FLOATS", weights() ? cols_ : tap_floats_);
   } else if (few_taps_) {
     if (!lines_) add(planes ? "UNITS" : "COLS", cols_);
   } else {
@@ -464,6 +526,7 @@ void DepthwiseWindows::run(Stream& stream, const Kernels& built, const Problem::
       return launch_variant(stream, built, variants, shape, a, shape_, parts_, narrow(units_of_channel), by_line,
                             by_rows);
     if (planes) return launch_variant(stream, built, variants, shape, a, shape_, parts_, by_src, by_dst);
+    if (kind_ == Kind::kTaps) return launch_variant(stream, built, variants, shape, a, shape_, volume_, parts_);
     return launch_variant(stream, built, variants, shape, a, shape_, parts_);
   }
   const bool data = direction_ == Direction::kBackwardData;
@@ -479,6 +542,7 @@ void DepthwiseWindows::run(Stream& stream, const Kernels& built, const Problem::
     return launch(stream, kernel, shape, src, w, dst, bias, shape_, narrow(units_of_channel * shape_.channels), by_line,
                   by_rows, divider(shape_.channels), scalars);
   if (planes) return launch(stream, kernel, shape, src, w, dst, bias, shape_, by_src, by_dst, scalars);
+  if (kind_ == Kind::kTaps) return launch(stream, kernel, shape, src, w, dst, bias, shape_, volume_, scalars);
   launch(stream, kernel, shape, src, w, dst, bias, shape_, scalars);
 }
 
