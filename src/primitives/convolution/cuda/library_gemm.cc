@@ -19,6 +19,7 @@ using gpu::kMiB;
 constexpr std::int64_t kLine = 256;                   // bytes: alignment of the parts of the workspace
 constexpr std::int64_t kMaxPartialBytes = 64 * kMiB;  // bytes of partial gradients of the weights
 constexpr std::int64_t kMaxGroups = 8;                // one product per group
+constexpr std::int64_t kRow = 8;                      // elements of 16 bits whose multiples keep columns aligned
 constexpr int kRelu = static_cast<int>(activation::Mode::kRelu);
 
 enum Knobs { kChoice, kLibraryMiB, kChunkMiB };
@@ -134,6 +135,7 @@ class LibraryProduct {
 
   static Verdict check_fused(const Problem&);
   static bool in_place(const Problem&);
+  static bool sums_too_much(const Problem&);
   static bool is_direct(const Problem& p) { return gpu::is_pointwise(p) || in_place(p); }
   static std::optional<gpu::Slices> slices_at(const Problem&, const TunePoint&);
   void set_columns(const Problem&);
@@ -164,6 +166,7 @@ Verdict LibraryProduct::check(const DeviceInfo& d, const Problem& p, ErrorClass 
   POLYMIO_REQUIRE_MOST(p.n() * gpu::pixels_of(p), kMax, "pixels of y");
   if (const Verdict v = check_fused(p); !v) return v;
   POLYMIO_REQUIRE(slices_at(p, start()), "the least matrix, of 64 pixels or of one channel backward, exceeds 384 MiB");
+  POLYMIO_REQUIRE(!sums_too_much(p), "unaligned sums of more than 65536 pixels, which the library does not split");
   POLYMIO_REQUIRE(has_multipliers(d), "there is no cuBLASLt, or only one that is newer than the driver");
   return {};
 }
@@ -184,6 +187,15 @@ bool LibraryProduct::in_place(const Problem& p) {
   const std::int64_t part = p.w.count() * static_cast<std::int64_t>(sizeof(float));
   return gpu::has_even_rows(p) &&
          (p.direction != Direction::kBackwardWeights || p.out(p.spatial() - 1) * part <= kMaxPartialBytes);
+}
+
+/// Matrix units truncate each sum of 16-bit products: without split K, long sums lose the bits of a 16-bit result.
+bool LibraryProduct::sums_too_much(const Problem& p) {
+  constexpr std::int64_t kMost = 1 << 16;
+  const std::int64_t depth = p.c() / p.groups() * gpu::taps_of(p), filters = p.k() / p.groups();
+  const std::int64_t pixels = gpu::pixels_of(p) * (p.y.is_channels_last() ? p.n() : 1);
+  return p.direction == Direction::kBackwardWeights && p.x.type != DataType::kFloat && pixels > kMost &&
+         (depth % kRow != 0 || filters % kRow != 0);
 }
 
 std::optional<gpu::Slices> LibraryProduct::slices_at(const Problem& p, const TunePoint& point) {
@@ -282,12 +294,17 @@ double LibraryProduct::predict(const DeviceInfo& d, const Problem& p) const {
   return launches * kLaunchUs + other_point_factor * slowdown() * std::max(memory, compute);
 }
 
-/// Slowdown of products, measured on an H200: 16-bit matrices with unaligned columns; fp32 sums over many pixels, for
-/// which the library does not split K.
+/// Slowdown of products, measured on an H200: 16-bit matrices with unaligned columns, results of few columns, data
+/// gradients a few channels at a time; fp32 sums over many pixels, for which the library does not split K.
 double LibraryProduct::slowdown() const {
-  constexpr double kUnaligned = 3.5, kManyPixels = 12;
-  if (type_ != DataType::kFloat) return !last_ && pixels_ % 8 != 0 ? kUnaligned : 1;
-  return weights() && last_ && !tf32_ ? kManyPixels : 1;
+  constexpr double kUnaligned = 3.5, kUnalignedDepth = 6, kUnalignedData = 2, kFewOutputs = 2.5, kFewChannels = 100;
+  constexpr double kManyPixels = 12;
+  const bool data = direction_ == Direction::kBackwardData;
+  if (cuts_channels() && slices.channels < kRow) return kFewChannels;
+  if (type_ == DataType::kFloat) return weights() && last_ && !tf32_ ? kManyPixels : 1;
+  if (!last_ && pixels_ % kRow != 0) return kUnaligned;
+  if (x_last_ && !columns.direct() && depth_ % kRow != 0) return data ? kUnalignedData : kUnalignedDepth;
+  return direction_ == Direction::kForward && filters_ < kRow ? kFewOutputs : 1;
 }
 
 void LibraryProduct::prepare(Stream& stream, const Problem& p) {
