@@ -336,8 +336,12 @@ class CpuGemm final : public Solver<Problem> {
  public:
   CpuGemm(const SolverInfo& info, Direction d) : Solver(info), direction_(d) {}
 
-  Verdict is_applicable(const DeviceInfo&, const Problem& p) const override {
-    return check_float_problem(p, direction_, true);
+  Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
+    constexpr std::int64_t kMostMiB = 1024;
+    if (const Verdict v = check_float_problem(p, direction_, true); !v) return v;
+    const auto bytes = static_cast<std::int64_t>(workspace_size(d, p, default_point(d, p)));
+    POLYMIO_REQUIRE_MOST(bytes >> 20, kMostMiB, "MiB of the matrix of an image");
+    return {};
   }
 
   std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
