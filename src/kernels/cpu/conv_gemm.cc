@@ -151,8 +151,81 @@ Window data_window(const ConvShape& s, int d, int64_t phase) {
   return {w.pixels, w.taps, w.origin, 1, w.tap_move, phase, s.stride[d], w.first_tap, w.tap_step};
 }
 
-ConvProduct forward_product(const ConvShape& s) {
-  const Geometry g = forward_geometry(s);
+/// The part of a window with these pixels and taps.
+Window part_of(const Window& w, int64_t pixel0, int64_t pixels, int64_t tap0, int64_t taps) {
+  Window part = w;
+  part.pixels = pixels;
+  part.taps = taps;
+  part.origin += pixel0 * w.pixel_move + tap0 * w.tap_move;
+  part.first_pixel += pixel0 * w.pixel_step;
+  part.first_tap += tap0 * w.tap_step;
+  return part;
+}
+
+int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }  // b > 0
+
+/// Numbers [first, end) of 0 to `count` for which origin + number * move is in [0, size).
+struct Inside {
+  int64_t first, end;
+  Inside(int64_t origin, int64_t move, int64_t count, int64_t size) {
+    if (move < 0) origin = size - 1 - origin;
+    const int64_t step = std::abs(move);
+    first = std::clamp<int64_t>(-floor_div(origin, step), 0, count);
+    end = std::clamp<int64_t>(floor_div(size - 1 - origin, step) + 1, 0, count);
+  }
+  bool operator==(const Inside&) const = default;
+  int64_t count() const { return std::max<int64_t>(end - first, 0); }
+};
+
+/// Cuts a window of a dimension of `size` positions into parts whose pixels (if `by_taps` whose taps) all read the same
+/// taps (pixels) within the dimension, without the others; as it is if few parts do not save a tenth of the work.
+std::vector<Window> without_padding(const Window& w, int64_t size, bool by_taps) {
+  constexpr std::ptrdiff_t kMostParts = 8;
+  constexpr double kMostWork = 0.9;
+  if (std::abs(w.tap_move) < 2) return {w};  // padding is narrow
+  const int64_t count = by_taps ? w.taps : w.pixels, others = by_taps ? w.pixels : w.taps;
+  const auto inside = [&](int64_t i) {
+    return by_taps ? Inside(w.origin + i * w.tap_move, w.pixel_move, others, size)
+                   : Inside(w.origin + i * w.pixel_move, w.tap_move, others, size);
+  };
+  std::vector<Window> parts;
+  double work = 0;
+  for (int64_t begin = 0; begin < count;) {
+    const Inside range = inside(begin);
+    int64_t same = begin, other = count;  // the ends of ranges move one way: search where one changes
+    while (other - same > 1) {
+      const int64_t middle = same + (other - same) / 2;
+      (inside(middle) == range ? same : other) = middle;
+    }
+    const int64_t n = other - begin, used = range.count(), first = used > 0 ? range.first : 0;
+    work += static_cast<double>(n) * static_cast<double>(used);
+    parts.push_back(by_taps ? part_of(w, first, used, begin, n) : part_of(w, begin, n, first, used));
+    if (std::ssize(parts) > kMostParts) return {w};
+    begin = other;
+  }
+  const double all = static_cast<double>(count) * static_cast<double>(others);
+  return work > kMostWork * all ? std::vector{w} : parts;
+}
+
+/// All combinations of the parts of the dimensions of the gathered tensor. With columns innermost it remains whole: a
+/// copy of shorter lines and of runs of fewer taps takes what products save.
+std::vector<Geometry> parts_of(const Geometry& g, const int64_t (&sizes)[kSpatial], const int64_t (&strides)[kSpatial],
+                               bool by_taps) {
+  std::vector<Geometry> all{g};
+  if (strides[kSpatial - 1] == 1) return all;
+  for (int d = 0; d < kSpatial; ++d) {
+    std::vector<Geometry> cut;
+    for (const Window& part : without_padding(g.window[d], sizes[d], by_taps))
+      for (Geometry one : all) {
+        one.window[d] = part;
+        cut.push_back(one);
+      }
+    all = std::move(cut);
+  }
+  return all;
+}
+
+ConvProduct forward_product(const ConvShape& s, const Geometry& g) {
   const bool channels_last = s.x_c <= s.x_d[kSpatial - 1] && s.w_c <= s.w_d[kSpatial - 1];
   const Gather x = gather_view(g, {s.n, s.x_n}, {s.c, s.x_c}, s.x_d, s.in, channels_last);
   ConvProduct p;
@@ -160,9 +233,11 @@ ConvProduct forward_product(const ConvShape& s) {
   p.gemm.n = x.pixels.size();
   p.gemm.k = x.taps.size();
   const Axis filters = make_axis({s.k, s.w_k}, {}, false);
-  p.gemm.a = matrix(s.dtype, 0, filters, filter_axis(g, {s.c, s.w_c}, s.w_d, channels_last));
+  p.gemm.a =
+      matrix(s.dtype, first_offset(g, s.w_d, false), filters, filter_axis(g, {s.c, s.w_c}, s.w_d, channels_last));
   p.gemm.b = gathered(s.dtype, x, true);
-  p.gemm.c = {s.dtype, nullptr, 0, make_axis({s.k, s.y_k}, {}, false), pixel_axis(g, {s.n, s.y_n}, s.y_d)};
+  p.gemm.c = {s.dtype, nullptr, first_offset(g, s.y_d, true), make_axis({s.k, s.y_k}, {}, false),
+              pixel_axis(g, {s.n, s.y_n}, s.y_d)};
   p.a = ConvTensor::kW;
   p.b = ConvTensor::kX;
   p.a_group = s.k * s.w_k;
@@ -226,17 +301,17 @@ ConvProduct tiled_product(const ConvShape& s) {
   return p;
 }
 
-ConvProduct weights_product(const ConvShape& s) {
-  const Geometry g = forward_geometry(s);
+ConvProduct weights_product(const ConvShape& s, const Geometry& g) {
   const bool channels_last = s.w_c <= s.w_d[kSpatial - 1];
   const Gather x = gather_view(g, {s.n, s.x_n}, {s.c, s.x_c}, s.x_d, s.in, channels_last);
   ConvProduct p;
   p.gemm.m = s.k;
   p.gemm.n = x.taps.size();
   p.gemm.k = x.pixels.size();
-  p.gemm.a = matrix(s.dtype, 0, make_axis({s.k, s.y_k}, {}, false), pixel_axis(g, {s.n, s.y_n}, s.y_d));
+  p.gemm.a = matrix(s.dtype, first_offset(g, s.y_d, true), make_axis({s.k, s.y_k}, {}, false),
+                    pixel_axis(g, {s.n, s.y_n}, s.y_d));
   p.gemm.b = gathered(s.dtype, x, false);
-  p.gemm.c = {s.dtype, nullptr, 0, make_axis({s.k, s.w_k}, {}, false),
+  p.gemm.c = {s.dtype, nullptr, first_offset(g, s.w_d, false), make_axis({s.k, s.w_k}, {}, false),
               filter_axis(g, {s.c, s.w_c}, s.w_d, channels_last)};
   p.a = ConvTensor::kY;
   p.b = ConvTensor::kX;
@@ -364,17 +439,21 @@ void share_zeros(const ConvShape& s, std::vector<ConvProduct>& products) {
   for (std::size_t i = 1; i < products.size(); ++i) products[i].fills_gap = true;
 }
 
-std::vector<ConvProduct> conv_products(const ConvShape& s, ConvDirection direction) {
+std::vector<ConvProduct> conv_products(const ConvShape& s, ConvDirection direction, bool skips_padding) {
   constexpr int64_t kRun = 8;  // the fewest contiguous elements that one product may write
   std::vector<ConvProduct> products;
   if (direction == ConvDirection::kBackwardData && is_tiled(s)) {
     const ConvProduct p = tiled_product(s);
     if (inner_stride(p.gemm.c.columns) == 1 && inner_size(p.gemm.c.columns) >= kRun) return {p};
   }
-  if (direction == ConvDirection::kForward) {
-    products.push_back(forward_product(s));
-  } else if (direction == ConvDirection::kBackwardWeights) {
-    products.push_back(weights_product(s));
+  const bool forward = direction == ConvDirection::kForward, weights = direction == ConvDirection::kBackwardWeights;
+  const auto parts = [&](const Geometry& g) {
+    if (!skips_padding) return std::vector{g};
+    return forward || weights ? parts_of(g, s.in, s.x_d, weights) : parts_of(g, s.out, s.y_d, false);
+  };
+  if (forward || weights) {
+    for (const Geometry& g : parts(forward_geometry(s)))
+      products.push_back(forward ? forward_product(s, g) : weights_product(s, g));
   } else {
     int64_t phases[kSpatial], total = 1;
     for (int d = 0; d < kSpatial; ++d) {
@@ -388,7 +467,7 @@ std::vector<ConvProduct> conv_products(const ConvShape& s, ConvDirection directi
         g.window[d] = data_window(s, d, rest % phases[d]);
         rest /= phases[d];
       }
-      products.push_back(data_product(s, g));
+      for (const Geometry& part : parts(g)) products.push_back(data_product(s, part));
     }
   }
   for (ConvProduct& p : products) orient(p);

@@ -21,8 +21,9 @@ struct ConvProduct {
 };
 
 /// The products that together write each element of the result once. Forward and backward weights: one product.
-/// Backward data: one product if filters do not overlap, else one per phase.
-std::vector<ConvProduct> conv_products(const ConvShape& shape, ConvDirection direction);
+/// Backward data: one product if filters do not overlap, else one per phase. `skips_padding`: dilated filters of which
+/// a tenth or more is in the padding have a product for each set of results (of taps, for weights) with the same rest.
+std::vector<ConvProduct> conv_products(const ConvShape& shape, ConvDirection direction, bool skips_padding = false);
 
 /// Simplifies the operands; exchanges A and B and transposes C unless C is contiguous along the columns, and also where
 /// few columns would leave lanes empty and the kernel can read many rows in place. Returns whether it exchanged.

@@ -56,7 +56,7 @@ void Products::run(Stream& stream, const ProductArgs& args) const {
 }
 
 std::vector<ConvProduct> products_of(const Problem& p) {
-  return kernels::conv_products(conv_shape(p), kernel_direction(p.direction));
+  return kernels::conv_products(conv_shape(p), kernel_direction(p.direction), true);
 }
 
 Solver<Problem>::Invoker products_invoker(Stream& stream, const Problem& p, const ProductTuning& tuning) {
