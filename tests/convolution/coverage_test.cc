@@ -196,7 +196,7 @@ TEST(Coverage, EveryProblemHasASolverBesidesTheReference) {
   for (int i = 1; i <= 3; ++i) EXPECT_GT(of_spatial[i], kProblems / 10);
 }
 
-/// The problems of a line of bench/problems/user_shapes.csv.
+/// The problems of a line of bench/problems/user_shapes.csv or model_shapes.csv.
 std::vector<Problem> user_problems(const std::string& line, DataType type, bool channels_last) {
   std::vector<std::string> field(20);
   std::istringstream text(line);
@@ -239,8 +239,10 @@ std::vector<Problem> user_problems(const std::string& line, DataType type, bool 
   return all;
 }
 
-TEST(Coverage, UserShapesHaveFastSolversInLittleWorkspace) {
-  std::ifstream file(POLYMIO_SOURCE_DIR "/../bench/problems/user_shapes.csv");
+/// Whether each problem of a list has a solver that is no reference and within 1 % of the floor, and needs at most
+/// kMostWorkspace; returns the number of problems.
+int check_list(const std::string& name) {
+  std::ifstream file(POLYMIO_SOURCE_DIR "/../bench/problems/" + name);
   std::string line;
   std::getline(file, line);
   int problems = 0;
@@ -261,7 +263,12 @@ TEST(Coverage, UserShapesHaveFastSolversInLittleWorkspace) {
             EXPECT_LT(least, 100 + 100 * least_us(d, p));
           }
         }
-  EXPECT_EQ(problems, 384);
+  return problems;
+}
+
+TEST(Coverage, ShapesOfUsersAndModelsHaveFastSolversInLittleWorkspace) {
+  EXPECT_EQ(check_list("user_shapes.csv"), 384);
+  EXPECT_EQ(check_list("model_shapes.csv"), 1548);
 }
 
 }  // namespace
