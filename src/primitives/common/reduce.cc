@@ -328,15 +328,18 @@ class Reducer {
   /// Rows of few elements as columns of a transposed copy.
   void finish_short_rows(const Group& all, RowsResult<A> result) const {
     alignas(64) unsigned char copies[kMaxOperands][kCopied * sizeof(double)];
-    const std::int64_t most = std::min(kCopied / length_, kBlock);
+    const std::int64_t most = std::min({kCopied / length_, kBlock, all.n});
     for (std::int64_t first = 0; first < all.n; first += most) {
       const Group g{all.first + first, std::min(most, all.n - first)};
       kernels::Rows rows;
       rows.rows = length_;
       rows.n = g.n;
       for (std::size_t o = 0; o < operands_.count; ++o) {
-        const std::int64_t row_bytes = g.n * static_cast<std::int64_t>(operands_.size[o]);
-        if (o >= operands_.outputs || operands_.reads_outputs) copy_rows<true>(o, g, copies[o]);
+        const bool repeats = o >= operands_.outputs && has_only_strides_of_0(loops_.reduced, o);
+        const std::int64_t row_bytes = repeats ? 0 : most * static_cast<std::int64_t>(operands_.size[o]);
+        const bool is_read = o >= operands_.outputs || operands_.reads_outputs;
+        if (is_read && (first == 0 || !has_only_strides_of_0(loops_.kept, o)))
+          copy_rows<true>(o, g, repeats ? 1 : length_, copies[o], most);
         if (o < operands_.outputs) {
           rows.out[o] = copies[o];
           rows.out_row_bytes[o] = row_bytes;
@@ -350,25 +353,29 @@ class Reducer {
       kernel_.reduce_columns(job_, rows, 0, values.data(), kBlock);
       result(g.first, g.n, values.data(), kBlock);
       kernel_.apply_columns(job_, rows, values.data(), kBlock);
-      for (std::size_t o = 0; o < operands_.outputs; ++o) copy_rows<false>(o, g, copies[o]);
+      for (std::size_t o = 0; o < operands_.outputs; ++o) copy_rows<false>(o, g, length_, copies[o], most);
     }
   }
-  /// Copies an operand's rows to columns, or back.
+  static bool has_only_strides_of_0(const Loop& loop, std::size_t o) {
+    return std::all_of(loop.dims.begin(), loop.dims.begin() + loop.rank,
+                       [o](const Loop::Dim& d) { return d.size == 1 || d.strides[o] == 0; });
+  }
+  /// Copies the first `length` elements of an operand's rows to columns, whose elements are `pitch` apart, or back.
   template <bool kToColumns>
-  void copy_rows(std::size_t o, const Group& g, unsigned char* columns) const {
+  void copy_rows(std::size_t o, const Group& g, std::int64_t length, unsigned char* columns, std::int64_t pitch) const {
     const auto bytes = static_cast<std::int64_t>(operands_.size[o]);
-    const std::int64_t stride = loops_.reduced.inner().strides[o];
+    const std::int64_t apart = loops_.kept.inner().strides[o];
     Cursor row(loops_.kept, g.first);
-    for (std::int64_t r = 0; r < g.n; ++r, row.advance(1)) {
+    for (std::int64_t r = 0, n; r < g.n; r += n, row.advance(n)) {
+      n = std::min(row.run(), g.n - r);
       Cursor at(loops_.reduced, 0);
-      for (std::int64_t i = 0, n; i < length_; i += n, at.advance(n)) {
-        n = at.run();
+      for (std::int64_t i = 0; i < length; ++i, at.advance(1)) {
         char* const memory = static_cast<char*>(operands_.data[o]) + (row.offset(o) + at.offset(o)) * bytes;
-        unsigned char* const column = columns + (i * g.n + r) * bytes;
+        unsigned char* const column = columns + (i * pitch + r) * bytes;
         if constexpr (kToColumns)
-          copy_elements(operands_.size[o], memory, stride, column, g.n, n);
+          copy_elements(operands_.size[o], memory, apart, column, 1, n);
         else
-          copy_elements(operands_.size[o], column, g.n, memory, stride, n);
+          copy_elements(operands_.size[o], column, 1, memory, apart, n);
       }
     }
   }
