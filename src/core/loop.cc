@@ -152,8 +152,7 @@ Cursor::Cursor(const Loop& loop, std::int64_t start) : loop_(&loop), offsets_(lo
   }
 }
 
-void Cursor::advance(std::int64_t n) {
-  std::size_t d = loop_->rank - 1;
+void Cursor::advance(std::size_t d, std::int64_t n) {
   index_[d] += n;
   move(d, n);
   while (d > 0 && index_[d] == loop_->dims[d].size) {

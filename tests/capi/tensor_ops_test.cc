@@ -132,6 +132,11 @@ const std::vector<Layouts>& layouts() {
       {{2, 300, 3}, {1, 300, 1}, {}, {}, {900, 1, 300}},
       {{2, 2, 3, 4, 5}, {1, 2, 1, 4, 1}, {}, {}, {}},
       {{9, 64, 100}, {9, 64, 100}, {}, {}, {}},
+      // Few channels innermost, more than a block of 512: each kind of repeated row, gaps in rows and between them.
+      {{2, 3, 19, 23}, {1, 3, 1, 1}, strides_in({2, 3, 19, 23}, nhwc), {}, strides_in({2, 3, 19, 23}, nhwc)},
+      {{2, 3, 19, 23}, {1, 1, 19, 23}, strides_in({2, 3, 19, 23}, nhwc), {}, strides_in({2, 3, 19, 23}, nhwc, 1)},
+      {{2, 3, 19, 23}, {2, 3, 1, 1}, {}, {}, strides_in({2, 3, 19, 23}, nhwc)},
+      {{5, 7, 31, 5}, {5, 7, 31, 5}, {}, strides_in({5, 7, 31, 5}, nchw, 2), {}},
   };
   return all;
 }
@@ -334,19 +339,21 @@ TEST(TensorOps, FloatsRoundToTheNearestEightBitFloat) {
 
 TEST(TensorOps, TransformTransposesPlanesOfAnOddNumberOfElements) {
   const DeviceHandle handle;
-  const Ints lens{2, 80, 7, 7}, nhwc = strides_in(lens, {0, 2, 3, 1});
-  for (const auto type : {miopenHalf, miopenFloat, miopenInt8})
-    for (const auto& [x_strides, y_strides] : {std::pair{Ints{}, nhwc}, std::pair{nhwc, Ints{}}})
-      for (const auto& [alpha, beta] : {std::pair{1.0, 0.0}, std::pair{2.0, 1.5}}) {
-        Data x(type, lens, x_strides), y(type, lens, y_strides);
-        x.fill(1, 20);
-        y.fill(2);
-        const auto want = ref::transform_tensor(alpha, x.plain, x.data(), beta, y.plain, Bytes(y.bytes).data());
-        if (beta == 0) y.poison();
-        expect_ok(miopenTransformTensor(handle, Scalar(type, alpha), x.desc, x.there(handle), Scalar(type, beta),
-                                        y.desc, y.there(handle)));
-        expect_result(y, want, arithmetic(type, {type}), name(type));
-      }
+  for (const Ints& lens : {Ints{2, 80, 7, 7}, Ints{2, 3, 21, 33}, Ints{3, 12, 40, 5}}) {
+    const Ints nhwc = strides_in(lens, {0, 2, 3, 1});
+    for (const auto type : {miopenHalf, miopenFloat, miopenInt8})
+      for (const auto& [x_strides, y_strides] : {std::pair{Ints{}, nhwc}, std::pair{nhwc, Ints{}}})
+        for (const auto& [alpha, beta] : {std::pair{1.0, 0.0}, std::pair{2.0, 1.5}}) {
+          Data x(type, lens, x_strides), y(type, lens, y_strides);
+          x.fill(1, 20);
+          y.fill(2);
+          const auto want = ref::transform_tensor(alpha, x.plain, x.data(), beta, y.plain, Bytes(y.bytes).data());
+          if (beta == 0) y.poison();
+          expect_ok(miopenTransformTensor(handle, Scalar(type, alpha), x.desc, x.there(handle), Scalar(type, beta),
+                                          y.desc, y.there(handle)));
+          expect_result(y, want, arithmetic(type, {type}), name(type));
+        }
+  }
 }
 
 TEST(TensorOps, OutputsThatOverlapThemselvesAreRefusedByGpus) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 namespace polymio::common {
 namespace {
@@ -16,6 +17,8 @@ void copy_as(const void* from, std::int64_t from_stride, void* to, std::int64_t 
   T* dst = static_cast<T*>(to);
   if (to_stride == 1 && from_stride == 0) {
     std::fill_n(dst, n, *src);
+  } else if (to_stride == 1 && from_stride == 1) {
+    std::memmove(dst, src, static_cast<std::size_t>(n) * sizeof(T));
   } else if (to_stride == 1) {
     for (std::int64_t i = 0; i < n; ++i) dst[i] = src[i * from_stride];
   } else {
@@ -35,6 +38,26 @@ void copy_elements(std::size_t size, const void* from, std::int64_t from_stride,
   }
 }
 
+void copy_piece(std::size_t size, const void* from, RowStrides from_strides, void* to, RowStrides to_strides,
+                const Cursor::Piece& piece) {
+  constexpr std::int64_t kShortRun = 8, kRowsAtOnce = 128;  // whose lines stay in the L1 cache
+  const bool contiguous = from_strides.element == 1 && to_strides.element == 1;
+  const auto bytes = static_cast<std::int64_t>(size);
+  const char* const src = static_cast<const char*>(from);
+  char* const dst = static_cast<char*>(to);
+  if (piece.rows == 1 || piece.width >= (contiguous ? kShortRun : kLongRun)) {
+    for (std::int64_t r = 0; r < piece.rows; ++r)
+      copy_elements(size, src + r * from_strides.row * bytes, from_strides.element, dst + r * to_strides.row * bytes,
+                    to_strides.element, piece.width);
+    return;
+  }
+  for (std::int64_t r = 0; r < piece.rows; r += kRowsAtOnce)
+    for (std::int64_t i = 0; i < piece.width; ++i)
+      copy_elements(size, src + (r * from_strides.row + i * from_strides.element) * bytes, from_strides.row,
+                    dst + (r * to_strides.row + i * to_strides.element) * bytes, to_strides.row,
+                    std::min(kRowsAtOnce, piece.rows - r));
+}
+
 struct Runs::Buffers {
   struct Repeated {
     std::int64_t offset = -1, count = 0;  // the element that fills the buffer, and how often it is there
@@ -50,6 +73,10 @@ Runs::Runs(const Loop& loop, const Operands& operands, RunShape shape, std::size
     const std::int64_t stride = loop.inner().strides[o];
     in_place_[o] = stride == 1;
     all_in_place_ = all_in_place_ && in_place_[o];
+    dense_[o] = 1;
+    for (std::size_t d = loop.rank; d-- > 0 && loop.dims[d].strides[o] == dense_[o];) dense_[o] *= loop.dims[d].size;
+    repeats_row_[o] = std::all_of(loop.dims.begin(), loop.dims.begin() + loop.rank - 1,
+                                  [o](const Loop::Dim& d) { return d.strides[o] == 0; });
     in_rows_ = in_rows_ && (in_place_[o] || (stride == 0 && o >= operands.outputs));
   }
 }
@@ -102,51 +129,57 @@ void Runs::each_block(std::int64_t begin, std::int64_t end, const std::array<std
   Buffers buffers;
   Pointers pointers{};
   Cursor cursor(loop_, begin);
+  const std::int64_t width = loop_.inner().size;
   for (std::int64_t i = begin; i < end;) {
     const std::int64_t run = std::min(cursor.run(), end - i);
-    const bool one_run = run >= kLongRun || run == end - i;
-    const std::int64_t n = !one_run ? std::min(end - i, kBlock) : all_in_place_ ? run : std::min(run, kBlock);
+    const bool one_run = run >= kLongRun || run == end - i, starts_row = i % width == 0;
+    // Of short rows only whole ones, so that a repeated row is gathered once.
+    const std::int64_t n = !one_run        ? std::min(end - i, starts_row ? kBlock / width * width : run)
+                           : all_in_place_ ? run
+                                           : std::min(run, kBlock);
     for (std::size_t o = first_; o < end_; ++o)
-      pointers[o] = one_run && in_place_[o] ? address(o, cursor.offset(o) + moved[o])
-                                            : gather(o, cursor, n, one_run, moved[o], buffers);
+      pointers[o] = is_in_place(o, i, n)
+                        ? address(o, cursor.offset(o) + moved[o])
+                        : gather(o, cursor, n, one_run ? loop_.inner().strides[o] == 0 : starts_row && repeats_row_[o],
+                                 moved[o], buffers);
     body(run_of(pointers, n));
     for (std::size_t o = first_; o < std::min(end_, operands_.outputs); ++o)
-      if (!(one_run && in_place_[o])) scatter(o, cursor, n, moved[o], pointers[o]);
+      if (!is_in_place(o, i, n)) scatter(o, cursor, n, moved[o], pointers[o]);
     for (std::int64_t done = 0; done < n;) {
-      const std::int64_t m = std::min(cursor.run(), n - done);
-      cursor.advance(m);
-      done += m;
+      const Cursor::Piece piece = cursor.piece(n - done);
+      cursor.advance(piece);
+      done += piece.count();
     }
     i += n;
   }
 }
 
-void* Runs::gather(std::size_t o, Cursor at, std::int64_t n, bool one_run, std::int64_t moved, Buffers& buffers) const {
+void* Runs::gather(std::size_t o, Cursor at, std::int64_t n, bool repeats, std::int64_t moved, Buffers& buffers) const {
   unsigned char* const buffer = buffers.bytes[o];
   if (o < operands_.outputs && !operands_.reads_outputs) return buffer;
-  const std::int64_t stride = loop_.inner().strides[o];
   auto& repeated = buffers.repeated[o];
-  const bool repeats = one_run && stride == 0;
   if (repeats && repeated.offset == at.offset(o) && n <= repeated.count) return buffer;
   repeated = {repeats ? at.offset(o) : -1, n};
+  const RowStrides from{at.row_stride(o), loop_.inner().strides[o]};
   for (std::int64_t done = 0; done < n;) {
-    const std::int64_t m = std::min(at.run(), n - done);
-    copy_elements(operands_.size[o], address(o, at.offset(o) + moved), stride,
-                  buffer + done * static_cast<std::int64_t>(operands_.size[o]), 1, m);
-    at.advance(m);
-    done += m;
+    const Cursor::Piece piece = at.piece(n - done);
+    copy_piece(operands_.size[o], address(o, at.offset(o) + moved), from,
+               buffer + done * static_cast<std::int64_t>(operands_.size[o]), {piece.width, 1}, piece);
+    at.advance(piece);
+    done += piece.count();
   }
   return buffer;
 }
 
 void Runs::scatter(std::size_t o, Cursor at, std::int64_t n, std::int64_t moved, const void* from) const {
   const auto* const bytes = static_cast<const unsigned char*>(from);
+  const RowStrides to{at.row_stride(o), loop_.inner().strides[o]};
   for (std::int64_t done = 0; done < n;) {
-    const std::int64_t m = std::min(at.run(), n - done);
-    copy_elements(operands_.size[o], bytes + done * static_cast<std::int64_t>(operands_.size[o]), 1,
-                  address(o, at.offset(o) + moved), loop_.inner().strides[o], m);
-    at.advance(m);
-    done += m;
+    const Cursor::Piece piece = at.piece(n - done);
+    copy_piece(operands_.size[o], bytes + done * static_cast<std::int64_t>(operands_.size[o]), {piece.width, 1},
+               address(o, at.offset(o) + moved), to, piece);
+    at.advance(piece);
+    done += piece.count();
   }
 }
 

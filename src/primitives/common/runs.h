@@ -28,6 +28,13 @@ struct Operands {
 void copy_elements(std::size_t size, const void* from, std::int64_t from_stride, void* to, std::int64_t to_stride,
                    std::int64_t n);
 
+/// Elements between rows and between neighbours of a row.
+struct RowStrides {
+  std::int64_t row, element;
+};
+/// Copies rows of elements of `size` bytes; short ones column by column.
+void copy_piece(std::size_t size, const void* from, RowStrides, void* to, RowStrides, const Cursor::Piece&);
+
 /// Whether kernels take runs of several rows and with inputs that repeat.
 enum class RunShape { kOneRow, kRows };
 
@@ -54,14 +61,18 @@ class Runs {
                  Body body) const;
   void each_block(std::int64_t begin, std::int64_t end, const std::array<std::int64_t, kMaxOperands>& moved,
                   Body body) const;
-  void* gather(std::size_t operand, Cursor at, std::int64_t n, bool one_run, std::int64_t moved, Buffers&) const;
+  bool is_in_place(std::size_t operand, std::int64_t first, std::int64_t n) const {
+    return in_place_[operand] && first / dense_[operand] == (first + n - 1) / dense_[operand];
+  }
+  void* gather(std::size_t operand, Cursor at, std::int64_t n, bool repeats, std::int64_t moved, Buffers&) const;
   void scatter(std::size_t operand, Cursor at, std::int64_t n, std::int64_t moved, const void* from) const;
 
   const Loop& loop_;
   const Operands& operands_;
   std::size_t first_, end_;
   bool all_in_place_ = true, in_rows_ = false;
-  std::array<bool, kMaxOperands> in_place_{};
+  std::array<bool, kMaxOperands> in_place_{}, repeats_row_{};
+  std::array<std::int64_t, kMaxOperands> dense_{};  // elements that follow each other in memory
 };
 
 }  // namespace polymio::common

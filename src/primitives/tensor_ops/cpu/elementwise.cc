@@ -111,38 +111,6 @@ void run_converted(Stream& stream, const Elementwise& p, const Tiles& tiles, con
       common::RunShape::kOneRow);
 }
 
-template <class T>
-void copy_row(const T* src, std::int64_t from, T* dst, std::int64_t to, std::int64_t n) {
-  if (from == 1 && to == 1) {
-    std::memmove(dst, src, static_cast<std::size_t>(n) * sizeof(T));
-  } else if (from == 0 && to == 1) {
-    std::fill_n(dst, n, *src);
-  } else {
-    for (std::int64_t i = 0; i < n; ++i) dst[i * to] = src[i * from];
-  }
-}
-
-template <class T>
-void copy_elements(Stream& stream, const Loop& loop, const T* src, T* dst) {
-  const auto& strides = loop.dims[loop.rank - 1].strides;
-  common::split(stream, loop, common::kTaskElements, [&](std::int64_t begin, std::int64_t end) {
-    Cursor cursor(loop, begin);
-    for (std::int64_t i = begin; i < end;) {
-      const std::int64_t n = std::min(cursor.run(), end - i);
-      copy_row(src + cursor.offset(1), strides[1], dst + cursor.offset(0), strides[0], n);
-      cursor.advance(n);
-      i += n;
-    }
-  });
-}
-
-template <class T>
-void copy_as(Stream& stream, const Loop& loop, const void* src, void* dst) {
-  const Tiles tiles(loop);
-  copy_elements(stream, tiles.main, static_cast<const T*>(src), static_cast<T*>(dst));
-  if (tiles.rest) copy_elements(stream, *tiles.rest, static_cast<const T*>(src), static_cast<T*>(dst));
-}
-
 void run_elementwise(Stream& stream, const Elementwise& p) {
   const bool unary = p.function == Function::kFirst;
   const std::span<const DataType> types(p.types.data(), unary ? 2 : 3);
@@ -161,13 +129,26 @@ void run_elementwise(Stream& stream, const Elementwise& p) {
   run_converted<float>(stream, p, tiles, operands);
 }
 
+void copy_loop(Stream& stream, const Loop& loop, std::size_t size, const void* src, void* dst) {
+  const auto& inner = loop.inner().strides;
+  const auto bytes = static_cast<std::int64_t>(size);
+  common::split(stream, loop, common::kTaskElements, [&](std::int64_t begin, std::int64_t end) {
+    Cursor cursor(loop, begin);
+    for (std::int64_t i = begin; i < end;) {
+      const Cursor::Piece piece = cursor.piece(end - i);
+      common::copy_piece(size, static_cast<const char*>(src) + cursor.offset(1) * bytes,
+                         {cursor.row_stride(1), inner[1]}, static_cast<char*>(dst) + cursor.offset(0) * bytes,
+                         {cursor.row_stride(0), inner[0]}, piece);
+      cursor.advance(piece);
+      i += piece.count();
+    }
+  });
+}
+
 void run_copy(Stream& stream, const Loop& loop, std::size_t size, const void* src, void* dst) {
-  switch (size) {
-    case 1: return copy_as<std::uint8_t>(stream, loop, src, dst);
-    case 2: return copy_as<std::uint16_t>(stream, loop, src, dst);
-    case 4: return copy_as<std::uint32_t>(stream, loop, src, dst);
-    default: return copy_as<std::uint64_t>(stream, loop, src, dst);
-  }
+  const Tiles tiles(loop);
+  copy_loop(stream, tiles.main, size, src, dst);
+  if (tiles.rest) copy_loop(stream, *tiles.rest, size, src, dst);
 }
 
 }  // namespace
