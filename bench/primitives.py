@@ -6,7 +6,7 @@ CUDA graphs, or calls in a row where PyTorch's cannot be captured. Ratio: PyTorc
 copy's rate, on this device with these threads, at which the bytes that must move did move. `first`: milliseconds of the first call, programs compiled. Writes Markdown and CSV.
 
 Usage: primitives.py libMIOpen.so.1 [--device cpu|cuda] [--threads N|all] [--onednn LIBRARY] [--only PART]
-                     [--out TABLE.md]"""
+                     [--random N] [--out TABLE.md]"""
 # SPDX-License-Identifier: MIT
 import argparse
 import csv
@@ -14,6 +14,7 @@ import itertools
 import math
 import os
 import pathlib
+import random
 import statistics
 import sys
 import time
@@ -84,6 +85,42 @@ def problems(op):
         yield "ctc loss", lambda lib, x: op.ctc_loss(lib, x, 100), size, False
     for size in GROUPS:
         yield "group norm", op.group_norm, size, True
+
+
+def random_problems(torch, lib, count, seed):
+    """The operations of the tests in sizes that no list has: what a benchmark of chosen sizes misses."""
+    import torch_test
+    torch_test.large = True
+    for name, make in torch_test.CASES.items():
+        if name.startswith(("attention", "recurrent", "ctc")):  # small there; the lists have more
+            continue
+        draw = random.Random(seed)
+        torch.manual_seed(seed)
+        for number in range(count):
+            yield name, number, lambda dtype, make=make, draw=draw: make(lib, draw, dtype)
+
+
+def measure_random(torch, lib, timer, options):
+    rows, types = [], {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+    names, begin = options.types.split(","), time.perf_counter()
+    for name, number, make in random_problems(torch, lib, options.random, options.seed):
+        if not any(part in name for part in options.only.split(",")) or time.perf_counter() - begin > options.seconds:
+            continue
+        type_ = names[number % len(names)]
+        try:
+            operation = make(types[type_])
+            ours, theirs = timer.microseconds([operation.ours, operation.theirs], rounds=3)
+        except (RuntimeError, TypeError) as error:  # PyTorch has fewer types
+            print(f"{name} {type_}: {str(error).splitlines()[0]}", flush=True)
+            continue
+        x = operation.theirs.__defaults__[0]
+        last = x.dim() > 2 and not x.is_contiguous()
+        rows.append({"name": name, "size": "x".join(map(str, x.shape)), "type": type_, "layout": "nhwc" if last else "nchw",
+                     "bytes": operation.bytes, "us": ours, "theirs_us": theirs, "ratio": theirs / ours,
+                     "onednn_ratio": math.nan, "copy": math.nan})
+        print(f"{theirs / ours:.2f} {name} {rows[-1]['size']} {type_} {rows[-1]['layout']}: {ours:.1f} us, PyTorch "
+              f"{theirs:.1f}", flush=True)
+    return rows
 
 
 class CpuTimer:
@@ -239,6 +276,9 @@ def main():
     parser.add_argument("--types", default="fp32,bf16")
     parser.add_argument("--only", default="", help="parts of primitives' names, separated by commas")
     parser.add_argument("--seconds", type=float, default=math.inf, help="start no measurement after this time")
+    parser.add_argument("--random", type=int, default=0, metavar="N",
+                        help="instead of the lists: N problems of random sizes of each operation")
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", help="the table as Markdown, its rows beside it as CSV")
     options = parser.parse_args()
     if options.threads:
@@ -260,11 +300,15 @@ def main():
             if options.onednn:
                 import onednn_primitives
                 onednn = onednn_primitives.OneDnn(options.onednn)
-            rows = measure(torch, op, op.Library(options.library), CpuTimer(torch), options, onednn)
+            lib = op.Library(options.library)
+            rows = (measure_random(torch, lib, CpuTimer(torch), options) if options.random else
+                    measure(torch, op, lib, CpuTimer(torch), options, onednn))
         else:
             stream = torch.cuda.Stream()
             with torch.cuda.stream(stream):
-                rows = measure(torch, op, op.Library(options.library, "cuda"), GpuTimer(torch, stream), options)
+                lib = op.Library(options.library, "cuda")
+                rows = (measure_random(torch, lib, GpuTimer(torch, stream), options) if options.random else
+                        measure(torch, op, lib, GpuTimer(torch, stream), options))
     text = table(rows)
     print(text)
     if options.out:

@@ -7,6 +7,7 @@ Usage: torch_test.py libMIOpen.so.1 [--shapes N] [--only PART] [--device cpu|cud
 # SPDX-License-Identifier: MIT
 import argparse
 import collections
+import math
 import random
 import sys
 
@@ -23,10 +24,28 @@ TOLERANCE = {torch.float64: 1e-6, torch.float32: 2e-5, torch.float16: 4e-3, torc
 FLOATS = list(TOLERANCE)
 
 
+# Sizes that take long enough to be timed: bench/primitives.py --random
+large = False
+
+
+def some_size(draw, *choices):
+    """A size of 2^16 to 2^22 elements."""
+    while True:
+        size = [draw.choice(c) for c in choices]
+        if 1 << 16 <= math.prod(size) <= 1 << 22:
+            return size
+
+
+def large_image(draw, rank):
+    return some_size(draw, (1, 2, 8, 32), (1, 3, 16, 37, 64, 256, 512), *[(1, 7, 14, 28, 31, 56, 112, 200)] * rank)
+
+
 def image(draw, dtype, device, channels=(1, 70), rank=None):
     """A tensor of 2 or 3 spatial dimensions, channels first or last."""
     rank = rank or draw.choice((2, 2, 3))
     size = [draw.randint(1, 5), draw.randint(*channels)] + [draw.randint(1, 20 if rank == 2 else 9) for _ in range(rank)]
+    if large:
+        size = large_image(draw, rank)
     last = torch.channels_last if rank == 2 else torch.channels_last_3d
     x = torch.randn(size, device=device).to(dtype)
     return x.to(memory_format=draw.choice((torch.contiguous_format, last)))
@@ -43,8 +62,10 @@ def near_one(x):
 
 
 def rows(draw, dtype, device, shortest=1):
-    length = max(shortest, draw.choice((1, 3, 17, 64, 255, 1000, 5000)))
-    return torch.randn(draw.randint(1, 40), length, device=device).mul(2).to(dtype)
+    size = [draw.randint(1, 40), max(shortest, draw.choice((1, 3, 17, 64, 255, 1000, 5000)))]
+    if large:
+        size = some_size(draw, (1, 7, 64, 1000, 20000, 100000), (3, 17, 64, 255, 1000, 5000, 50257, 200000))
+    return torch.randn(size, device=device).mul(2).to(dtype)
 
 
 def window(draw):
@@ -56,6 +77,8 @@ def wide_image(draw, dtype, device):
     """Large enough for every window that is drawn."""
     rank = draw.choice((2, 3))
     size = [draw.randint(1, 4), draw.randint(1, 40)] + [draw.randint(4, 18 if rank == 2 else 9) for _ in range(rank)]
+    while large and (size := large_image(draw, rank)) and min(size[2:]) < 4:
+        pass
     last = torch.channels_last if rank == 2 else torch.channels_last_3d
     return torch.randn(size, device=device).to(dtype).to(memory_format=draw.choice((torch.contiguous_format, last)))
 
@@ -79,6 +102,8 @@ def group_norm(lib, draw, dtype):
 def pairs(draw, dtype, device):
     """(batch, positions, heads, an even number); or the same of a tensor that has positions and heads exchanged."""
     size = [draw.randint(1, 4), draw.randint(1, 33), draw.randint(1, 6), 2 * draw.choice((1, 3, 16, 40))]
+    if large:
+        size = some_size(draw, (1, 4), (128, 1000), (8, 32), (64, 128))
     x = torch.randn(size, device=device).to(dtype)
     return draw.choice((x, x.transpose(1, 2)))
 
