@@ -67,8 +67,8 @@ void for_each_line(const std::string& path, const Primitive& primitive,
     }
   }
   if (others > 0) {
-    fmt::print(stderr, "{}: {} of other primitives {} skipped\n", path,
-               others == 1 ? "1 line" : fmt::format("{} lines", others), others == 1 ? "is" : "are");
+    fmt::print(stderr, "{}: {} of other primitives {} skipped: their own commands run them, as in 'pool --from-list'\n",
+               path, others == 1 ? "1 line" : fmt::format("{} lines", others), others == 1 ? "is" : "are");
   }
   if (used > 0) return;
   std::string noun(primitive.label);

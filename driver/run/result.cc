@@ -84,7 +84,7 @@ const char* direction_short(Direction direction) {
 
 const char* algorithm_name(int algorithm) {
   static const char* const kNames[] = {"GEMM", "Direct", "FFT", "Winograd", "GEMM", "ImplicitGEMM"};
-  return algorithm >= 0 && algorithm <= 5 ? kNames[algorithm] : "unknown";
+  return algorithm >= 0 && algorithm <= 5 ? kNames[algorithm] : "-";
 }
 
 nlohmann::json to_json(const Result& result) {
