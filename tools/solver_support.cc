@@ -8,12 +8,19 @@
 #include <exception>
 #include <numeric>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "core/registry.h"
 #include "primitives/activation/activation.h"
+#include "primitives/batch_norm/batch_norm.h"
 #include "primitives/convolution/convolution.h"
+#include "primitives/kthvalue/kthvalue.h"
+#include "primitives/lrn/lrn.h"
 #include "primitives/mha/mha.h"
+#include "primitives/norm/norm.h"
+#include "primitives/pooling/pooling.h"
 #include "primitives/reduce/reduce.h"
 #include "primitives/softmax/softmax.h"
 
@@ -86,22 +93,22 @@ std::string layout_name(int spatial, Order order) {
   return order == Order::kChannelsLast ? "N" + sizes + "C" : "NC" + sizes;
 }
 
-struct Kind {
+struct Layer {
   const char* name;
   std::int64_t c, filter, pad, stride, dilation, groups;
 };
-constexpr Kind kKinds[] = {{"1x1", 64, 1, 0, 1, 1, 1},
-                           {"3x3", 64, 3, 1, 1, 1, 1},
-                           {"5x5", 64, 5, 2, 1, 1, 1},
-                           {"stride 2", 64, 3, 1, 2, 1, 1},
-                           {"dilation 2", 64, 3, 2, 1, 2, 1},
-                           {"3 channels", 3, 7, 3, 2, 1, 1},
-                           {"16 groups", 64, 3, 1, 1, 1, 16},
-                           {"depthwise", 64, 3, 1, 1, 1, 64},
-                           {"depthwise with 33 taps", 64, 33, 16, 1, 1, 64}};
+constexpr Layer kLayers[] = {{"1x1", 64, 1, 0, 1, 1, 1},
+                             {"3x3", 64, 3, 1, 1, 1, 1},
+                             {"5x5", 64, 5, 2, 1, 1, 1},
+                             {"stride 2", 64, 3, 1, 2, 1, 1},
+                             {"dilation 2", 64, 3, 2, 1, 2, 1},
+                             {"3 channels", 3, 7, 3, 2, 1, 1},
+                             {"16 groups", 64, 3, 1, 1, 1, 16},
+                             {"depthwise", 64, 3, 1, 1, 1, 64},
+                             {"depthwise with 33 taps", 64, 33, 16, 1, 1, 64}};
 
 convolution::Problem problem(convolution::Direction direction, const Types& types, int spatial, Order order,
-                             const Kind& kind) {
+                             const Layer& kind) {
   constexpr std::int64_t kImages = 8, kSize = 28, kOutputs = 64;
   const auto rank = static_cast<std::size_t>(spatial) + 2;
   Lens x(rank, kSize), w(rank, kind.filter);
@@ -161,7 +168,7 @@ void ask_convolution() {
     for (const Types& types : types_of_convolutions())
       for (const int spatial : {1, 2, 3})
         for (const Order order : {Order::kChannelsFirst, Order::kChannelsLast, Order::kGaps})
-          for (const Kind& kind : kKinds) {
+          for (const Layer& kind : kLayers) {
             const convolution::Problem p = problem(d, types, spatial, order, kind);
             if (!is_valid_problem(p)) continue;
             const auto solvers = [](DeviceKind device, const ProblemBase& q) {
@@ -173,60 +180,150 @@ void ask_convolution() {
           }
 }
 
+/// Calls body(types, order, its name) for the types that tensors of one type have, packed and with gaps.
+template <class Body>
+void each_type(const Body& body) {
+  for (const Types& types : types_of_convolutions())
+    for (const Order order : {Order::kChannelsFirst, Order::kGaps})
+      if (types.in == types.out && types.in == types.cast)
+        body(types, order, order == Order::kGaps ? "with gaps" : "packed");
+}
+
+/// Asks the solvers of a problem of one primitive; nothing if there is no such problem.
+template <class Problem>
+void ask_problem(const char* primitive, const Problem& p, const char* direction, const Types& types, const char* layout,
+                 const char* kind) {
+  if (!is_valid_problem(p)) return;
+  const auto of_device = [](DeviceKind device, const ProblemBase& q) {
+    [[maybe_unused]] const auto& problem = static_cast<const Problem&>(q);
+    if constexpr (std::is_same_v<Problem, kthvalue::Problem>)
+      return kthvalue::solvers(device);
+    else if constexpr (std::is_same_v<Problem, reduce::Problem>)
+      return reduce::solvers(device);
+    else
+      return solvers(problem.direction, device);
+  };
+  ask(primitive, of_device, p, fmt::format("{}\t{}\t{}\t{}", direction, types.name, layout, kind));
+}
+
+const char* name_of_direction(bool forward) { return forward ? "forward" : "backward"; }
+
 void ask_activation() {
-  using activation::Mode;
+  using namespace activation;
   for (const bool forward : {true, false})
-    for (const Types& types : types_of_convolutions())
-      for (const Order order : {Order::kChannelsFirst, Order::kGaps}) {
-        if (types.in != types.out || types.in != types.cast) continue;
-        const TensorDesc t = tensor(types.in, {8, 64, 28, 28}, order);
-        const auto p = forward ? activation::forward_problem(Mode::kRelu, t, t)
-                               : activation::backward_problem(Mode::kRelu, t, t, t, t);
-        if (!is_valid_problem(p)) continue;
-        const auto solvers = [](DeviceKind device, const ProblemBase& q) {
-          return activation::solvers(static_cast<const activation::Problem&>(q).direction, device);
-        };
-        ask("activation", solvers, p,
-            fmt::format("{}\t{}\t{}\trelu", forward ? "forward" : "backward", types.name,
-                        order == Order::kGaps ? "with gaps" : "packed"));
-      }
+    each_type([&](const Types& types, Order order, const char* layout) {
+      const TensorDesc t = tensor(types.in, {8, 64, 28, 28}, order);
+      const Problem p = forward ? forward_problem(Mode::kRelu, t, t) : backward_problem(Mode::kRelu, t, t, t, t);
+      ask_problem("activation", p, name_of_direction(forward), types, layout, "relu");
+    });
 }
 
 void ask_softmax() {
   using namespace softmax;
   for (const bool forward : {true, false})
-    for (const Types& types : types_of_convolutions())
-      for (const Order order : {Order::kChannelsFirst, Order::kGaps}) {
-        if (types.in != types.out || types.in != types.cast) continue;
-        const TensorDesc t = tensor(types.in, {8, 64, 28, 28}, order);
-        const auto p = forward ? forward_problem(Algorithm::kAccurate, Mode::kChannel, t, t)
-                               : backward_problem(Algorithm::kAccurate, Mode::kChannel, t, t, t);
-        if (!is_valid_problem(p)) continue;
-        const auto of_device = [](DeviceKind device, const ProblemBase& q) {
-          return solvers(static_cast<const Problem&>(q).direction, device);
-        };
-        ask("softmax", of_device, p,
-            fmt::format("{}\t{}\t{}\taccurate", forward ? "forward" : "backward", types.name,
-                        order == Order::kGaps ? "with gaps" : "packed"));
-      }
+    each_type([&](const Types& types, Order order, const char* layout) {
+      const TensorDesc t = tensor(types.in, {8, 64, 28, 28}, order);
+      const Problem p = forward ? forward_problem(Algorithm::kAccurate, Mode::kChannel, t, t)
+                                : backward_problem(Algorithm::kAccurate, Mode::kChannel, t, t, t);
+      ask_problem("softmax", p, name_of_direction(forward), types, layout, "accurate");
+    });
 }
 
 void ask_attention() {
   using namespace mha;
   for (const bool forward : {true, false})
-    for (const Types& types : types_of_convolutions())
-      for (const Order order : {Order::kChannelsFirst, Order::kGaps}) {
-        if (types.in != types.out || types.in != types.cast) continue;
-        const TensorDesc t = tensor(types.in, {8, 16, 512, 64}, order);
-        const auto p = forward ? forward_problem(t, t, t, t) : backward_problem(t, t, t, t, t, t, t, t);
-        if (!is_valid_problem(p)) continue;
-        const auto of_device = [](DeviceKind device, const ProblemBase& q) {
-          return solvers(static_cast<const Problem&>(q).direction, device);
-        };
-        ask("attention", of_device, p,
-            fmt::format("{}\t{}\t{}\tany", forward ? "forward" : "backward", types.name,
-                        order == Order::kGaps ? "with gaps" : "packed"));
-      }
+    each_type([&](const Types& types, Order order, const char* layout) {
+      const TensorDesc t = tensor(types.in, {8, 16, 512, 64}, order);
+      const Problem p = forward ? forward_problem(t, t, t, t) : backward_problem(t, t, t, t, t, t, t, t);
+      ask_problem("attention", p, name_of_direction(forward), types, layout, "any");
+    });
+}
+
+void ask_batch_norm() {
+  using namespace batch_norm;
+  constexpr std::array kNames = {"training", "inference", "backward"};
+  for (const auto d : {Direction::kTraining, Direction::kInference, Direction::kBackward})
+    for (const Mode mode : {Mode::kSpatial, Mode::kPerActivation})
+      each_type([&](const Types& types, Order order, const char* layout) {
+        Problem p;
+        p.direction = d;
+        p.mode = mode;
+        p.x = p.out = tensor(types.in, {8, 64, 28, 28}, order);
+        if (!p.forward()) p.dy = p.x;
+        p.parameters = parameters_of(p.x, mode);
+        p.scale_type = p.bias_type = p.moment_type = types.in == DataType::kDouble ? types.in : DataType::kFloat;
+        p.parameters.type = p.scale_type;
+        ask_problem("batch normalization", p, kNames[static_cast<std::size_t>(d)], types, layout,
+                    mode == Mode::kSpatial ? "spatial" : "per activation");
+      });
+}
+
+void ask_pooling() {
+  using namespace pooling;
+  for (const auto d : {Direction::kForward, Direction::kBackward})
+    for (const Mode mode : {Mode::kMax, Mode::kAverage})
+      each_type([&](const Types& types, Order order, const char* layout) {
+        const TensorDesc x = tensor(types.in, {8, 64, 28, 28}, order), y = tensor(types.in, {8, 64, 14, 14}, order);
+        Problem p;
+        p.direction = d;
+        p.mode = mode;
+        if (mode == Mode::kMax) p.index = Index::kUint8;
+        p.window.length = {2, 2, 1};
+        p.window.stride = {2, 2, 1};
+        p.x = x;
+        p.y = y;
+        if (!p.forward()) {
+          p.dx = x;
+          p.dy = y;
+        }
+        ask_problem("pooling", p, name_of_direction(p.forward()), types, layout,
+                    mode == Mode::kMax ? "max" : "average");
+      });
+}
+
+void ask_lrn() {
+  using namespace lrn;
+  for (const auto d : {Direction::kForward, Direction::kBackward})
+    for (const Mode mode : {Mode::kCrossChannel, Mode::kWithinChannel})
+      each_type([&](const Types& types, Order order, const char* layout) {
+        Problem p;
+        p.direction = d;
+        p.mode = mode;
+        p.x = p.y = tensor(types.in, {8, 64, 28, 28}, order);
+        if (!p.forward()) p.dx = p.dy = p.x;
+        ask_problem("local response normalization", p, name_of_direction(p.forward()), types, layout,
+                    mode == Mode::kCrossChannel ? "across channels" : "within channels");
+      });
+}
+
+void ask_norm() {
+  using namespace norm;
+  constexpr std::array<std::pair<const char*, Kind>, 3> kNames = {
+      {{"layer", Kind::kLayer}, {"RMS", Kind::kRms}, {"group", Kind::kGroup}}};
+  for (const auto d : {Direction::kForward, Direction::kBackward})
+    for (const auto& [name, kind] : kNames)
+      each_type([&](const Types& types, Order order, const char* layout) {
+        Problem p;
+        p.direction = d;
+        p.kind = kind;
+        p.extent = {1, kind == Kind::kGroup ? 8 : 1};
+        p.parameters = p.statistics = types.in;
+        p.x = tensor(types.in, {8, 64, 28, 28}, order);
+        (p.forward() ? p.y : p.dx) = p.x;
+        if (!p.forward()) p.dy = p.x;
+        ask_problem("normalization of rows", p, name_of_direction(p.forward()), types, layout, name);
+      });
+}
+
+void ask_kthvalue() {
+  each_type([&](const Types& types, Order order, const char* layout) {
+    kthvalue::Problem p;
+    p.selection = {2, 3};
+    p.x = tensor(types.in, {8, 64, 784}, order);
+    p.y = tensor(types.in, {8, 64, 1}, Order::kChannelsFirst);
+    p.indices = tensor(DataType::kInt64, {8, 64, 1}, Order::kChannelsFirst);
+    ask_problem("k-th value", p, "forward", types, layout, "any");
+  });
 }
 
 void ask_reduction() {
@@ -243,22 +340,17 @@ void ask_reduction() {
                                                                                return Lens{1, 1, 1};
                                                                              }}};
   for (const Op op : {Op::kAdd, Op::kMax})
-    for (const Types& types : types_of_convolutions())
-      for (const Order order : {Order::kChannelsFirst, Order::kGaps})
-        for (const auto& [name, kept] : kKeep) {
-          if (types.in != types.out || types.in != types.cast) continue;
-          const Lens lens = {8, 64, 784};
-          Problem p;
-          p.op = op;
-          p.a = tensor(types.in, lens, order);
-          p.c = tensor(types.in, kept(lens), Order::kChannelsFirst);
-          if (is_extreme(op)) p.positions = positions_of(p.c);
-          if (!is_valid_problem(p)) continue;
-          ask(
-              "reduction", [](DeviceKind device, const ProblemBase&) { return solvers(device); }, p,
-              fmt::format("{}\t{}\t{}\t{}", is_extreme(op) ? "extremes with indices" : "sums", types.name,
-                          order == Order::kGaps ? "with gaps" : "packed", name));
-        }
+    each_type([&](const Types& types, Order order, const char* layout) {
+      for (const auto& [name, kept] : kKeep) {
+        const Lens lens = {8, 64, 784};
+        Problem p;
+        p.op = op;
+        p.a = tensor(types.in, lens, order);
+        p.c = tensor(types.in, kept(lens), Order::kChannelsFirst);
+        if (is_extreme(op)) p.positions = positions_of(p.c);
+        ask_problem("reduction", p, is_extreme(op) ? "extremes with indices" : "sums", types, layout, name);
+      }
+    });
 }
 
 }  // namespace
@@ -266,8 +358,13 @@ void ask_reduction() {
 int main() {
   ask_convolution();
   ask_activation();
+  ask_batch_norm();
+  ask_pooling();
   ask_softmax();
   ask_attention();
+  ask_norm();
+  ask_lrn();
   ask_reduction();
+  ask_kthvalue();
   return 0;
 }
