@@ -30,6 +30,10 @@ void copy_as(const void* from, std::int64_t from_stride, void* to, std::int64_t 
 
 void copy_elements(std::size_t size, const void* from, std::int64_t from_stride, void* to, std::int64_t to_stride,
                    std::int64_t n) {
+  if (from_stride == 1 && to_stride == 1) {
+    std::memcpy(to, from, static_cast<std::size_t>(n) * size);
+    return;
+  }
   switch (size) {
     case 1: return copy_as<std::uint8_t>(from, from_stride, to, to_stride, n);
     case 2: return copy_as<std::uint16_t>(from, from_stride, to, to_stride, n);

@@ -1,6 +1,6 @@
 // KthvalueCpu: keys have the order of the elements as unsigned integers; each pass counts one digit of those
 // that are left, highest first, and keeps those with the digit of the k-th. Threads take rows, or parts of a long row.
-// Tuning knob: elements of a task.
+// Many short rows are copied to columns, whose bits a kernel finds together. Tuning knob: elements of a task.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <array>
@@ -10,12 +10,22 @@
 #include <vector>
 
 #include "base/math.h"
+#include "kernels/cpu/kernels_of.h"
+#include "kernels/cpu/kthvalue.h"
+#include "primitives/common/runs.h"
 #include "primitives/kthvalue/solvers.h"
 
 namespace polymio::kthvalue {
 namespace {
 
 constexpr int kDigitBits = 8, kDigits = 1 << kDigitBits;
+
+constexpr std::int64_t kVector = kernels::kKthvaluePadding;  // bytes
+constexpr std::int64_t kMostColumns = 512;                   // rows that are searched as columns at once
+constexpr std::int64_t kMostColumnLength = 1 << 14;          // elements, so that a vector of rows stays in the L2 cache
+constexpr std::int64_t kColumnBytes = 1 << 15;               // of several vectors of rows: the L1 cache
+constexpr std::int64_t kLeastRun = 8;  // fewest contiguous rows whose elements are copied together
+constexpr std::int64_t kCopied = 64;   // elements of a row that are copied before those of the next one
 
 /// The key of the element whose bits are `bits`. `exponent`: the bits of infinity; 0 for integers.
 template <class Key>
@@ -128,12 +138,89 @@ class Row {
   std::int64_t chunk_;
 };
 
+/// Whether rows take less time as columns, of which a vector takes about as long as a row of digits for each byte.
+bool has_columns(const Problem& p, std::int64_t rows, std::int64_t task, int threads) {
+  const auto size = static_cast<std::int64_t>(size_of(p.x.type));
+  const std::int64_t length = p.length();
+  if (length == 1) return true;
+  if (length > (size == 1 ? std::numeric_limits<std::int8_t>::max() : kMostColumnLength)) return false;
+  const std::int64_t tasks = ceil_div(rows, std::clamp<std::int64_t>(task / length, 1, rows));
+  const std::int64_t busy = std::min<std::int64_t>(tasks, threads);
+  return ceil_div(ceil_div(rows * size, kVector), busy) * size <= ceil_div(rows, busy);
+}
+
+/// Copies n rows to columns that are `pitch` apart.
+void copy_to_columns(const Problem& p, Cursor at, std::int64_t n, const void* x, char* columns, std::int64_t pitch,
+                     std::int64_t row_stride) {
+  const std::size_t size = size_of(p.x.type);
+  const auto bytes = static_cast<std::int64_t>(size);
+  const std::int64_t length = p.length(), stride = p.x.strides[static_cast<std::size_t>(p.selection.dim)];
+  for (std::int64_t c = 0, m; c < n; c += m, at.advance(m)) {
+    m = std::min(at.run(), n - c);
+    const char* const from = static_cast<const char*>(x) + at.offset(0) * bytes;
+    char* const to = columns + c * bytes;
+    if (row_stride == 1 && m >= kLeastRun) {
+      for (std::int64_t i = 0; i < length; ++i)
+        common::copy_elements(size, from + i * stride * bytes, 1, to + i * pitch * bytes, 1, m);
+      continue;
+    }
+    for (std::int64_t i = 0; i < length; i += kCopied)
+      for (std::int64_t r = 0; r < m; ++r)
+        common::copy_elements(size, from + (r * row_stride + i * stride) * bytes, stride, to + (i * pitch + r) * bytes,
+                              pitch, std::min(kCopied, length - i));
+  }
+}
+
+/// Writes the results of n rows, in the order of the loop, from the positions of their k-th elements.
+template <class Key>
+void write_rows(const Problem& p, const Loop& rows, Cursor at, std::int64_t n, const Problem::Args& args,
+                const std::int32_t* positions) {
+  const std::int64_t stride = p.x.strides[static_cast<std::size_t>(p.selection.dim)];
+  const auto& strides = rows.inner().strides;
+  for (std::int64_t done = 0, m; done < n; done += m, at.advance(m)) {
+    m = std::min(at.run(), n - done);
+    const Key* const x = static_cast<const Key*>(args.x) + at.offset(0);
+    Key* const y = static_cast<Key*>(args.y) + at.offset(1);
+    auto* const indices = static_cast<std::uint64_t*>(args.indices) + at.offset(2);
+    for (std::int64_t r = 0; r < m; ++r) {
+      const std::int64_t position = positions[done + r];
+      y[r * strides[1]] = x[r * strides[0] + position * stride];
+      indices[r * strides[2]] = static_cast<std::uint64_t>(position);
+    }
+  }
+}
+
+template <class Key>
+void run_columns(Stream& stream, const Problem& p, const Loop& rows, const Problem::Args& args, std::int64_t task) {
+  const auto select = kernels::kernels_of<kernels::KthvalueKernels>(stream.info().isa).select;
+  constexpr std::int64_t kSize = sizeof(Key), kLanes = kVector / kSize;
+  const std::int64_t length = p.length(), count = rows.count();
+  const std::int64_t pitch = round_up(std::min({kColumnBytes / (length * kSize) + 1, kMostColumns, count}), kLanes);
+  const std::int64_t part = round_up(task / length + 1, pitch);
+  const auto scratch = static_cast<std::size_t>(length * pitch * kSize);
+  stream.parallel_for(static_cast<std::size_t>(ceil_div(count, part)), scratch, [&](std::size_t i, void* memory) {
+    const std::int64_t first = static_cast<std::int64_t>(i) * part, end = std::min(first + part, count);
+    std::int32_t positions[kMostColumns] = {};
+    Cursor at(rows, first);
+    for (std::int64_t row = first, n; row < end; row += n) {
+      n = std::min(pitch, end - row);
+      if (length > 1) {
+        copy_to_columns(p, at, n, args.x, static_cast<char*>(memory), pitch, rows.inner().strides[0]);
+        select({p.x.type, memory, length, n, pitch}, p.selection.k, positions);
+      }
+      write_rows<Key>(p, rows, at, n, args, positions);
+      at = Cursor(rows, row + n);
+    }
+  });
+}
+
 /// `task`: elements of a task.
 template <class Key>
 void run_as(Stream& stream, const Problem& p, const Loop& rows, const Problem::Args& args, std::int64_t task) {
   const auto* const x = static_cast<const Key*>(args.x);
   const std::int64_t length = p.length(), stride = p.x.strides[static_cast<std::size_t>(p.selection.dim)],
                      count = rows.count();
+  if (has_columns(p, count, task, stream.threads())) return run_columns<Key>(stream, p, rows, args, task);
   const Key exponent = exponent_of<Key>(p.x.type);
   const auto write = [&](const Cursor& at, std::int64_t position) {
     static_cast<Key*>(args.y)[at.offset(1)] = x[at.offset(0) + position * stride];
