@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/math.h"
+#include "primitives/common/copy.h"
 #include "primitives/common/kept_vector.h"
 
 namespace polymio::common {

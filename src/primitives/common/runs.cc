@@ -2,8 +2,8 @@
 #include "primitives/common/runs.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <cstring>
+
+#include "primitives/common/copy.h"
 
 namespace polymio::common {
 namespace {
@@ -11,37 +11,12 @@ namespace {
 constexpr std::int64_t kLongRun = 32;   // the shortest run that is passed on alone
 constexpr std::int64_t kLeastRow = 16;  // the shortest row that is passed on in place
 
-template <class T>
-void copy_as(const void* from, std::int64_t from_stride, void* to, std::int64_t to_stride, std::int64_t n) {
-  const T* src = static_cast<const T*>(from);
-  T* dst = static_cast<T*>(to);
-  if (to_stride == 1 && from_stride == 0) {
-    std::fill_n(dst, n, *src);
-  } else if (to_stride == 1 && from_stride == 1) {
-    std::memmove(dst, src, static_cast<std::size_t>(n) * sizeof(T));
-  } else if (to_stride == 1) {
-    for (std::int64_t i = 0; i < n; ++i) dst[i] = src[i * from_stride];
-  } else {
-    for (std::int64_t i = 0; i < n; ++i) dst[i * to_stride] = src[i * from_stride];
-  }
-}
+/// Elements between rows and between neighbours of a row.
+struct RowStrides {
+  std::int64_t row, element;
+};
 
-}  // namespace
-
-void copy_elements(std::size_t size, const void* from, std::int64_t from_stride, void* to, std::int64_t to_stride,
-                   std::int64_t n) {
-  if (from_stride == 1 && to_stride == 1) {
-    std::memcpy(to, from, static_cast<std::size_t>(n) * size);
-    return;
-  }
-  switch (size) {
-    case 1: return copy_as<std::uint8_t>(from, from_stride, to, to_stride, n);
-    case 2: return copy_as<std::uint16_t>(from, from_stride, to, to_stride, n);
-    case 4: return copy_as<std::uint32_t>(from, from_stride, to, to_stride, n);
-    default: return copy_as<std::uint64_t>(from, from_stride, to, to_stride, n);
-  }
-}
-
+/// Copies rows of elements of `size` bytes; short ones column by column.
 void copy_piece(std::size_t size, const void* from, RowStrides from_strides, void* to, RowStrides to_strides,
                 const Cursor::Piece& piece) {
   constexpr std::int64_t kShortRun = 8, kRowsAtOnce = 128;  // whose lines stay in the L1 cache
@@ -61,6 +36,8 @@ void copy_piece(std::size_t size, const void* from, RowStrides from_strides, voi
                     dst + (r * to_strides.row + i * to_strides.element) * bytes, to_strides.row,
                     std::min(kRowsAtOnce, piece.rows - r));
 }
+
+}  // namespace
 
 struct Runs::Buffers {
   struct Repeated {

@@ -24,17 +24,6 @@ struct Operands {
   }
 };
 
-/// Copies n elements of `size` bytes.
-void copy_elements(std::size_t size, const void* from, std::int64_t from_stride, void* to, std::int64_t to_stride,
-                   std::int64_t n);
-
-/// Elements between rows and between neighbours of a row.
-struct RowStrides {
-  std::int64_t row, element;
-};
-/// Copies rows of elements of `size` bytes; short ones column by column.
-void copy_piece(std::size_t size, const void* from, RowStrides, void* to, RowStrides, const Cursor::Piece&);
-
 /// Whether kernels take runs of several rows and with inputs that repeat.
 enum class RunShape { kOneRow, kRows };
 

@@ -12,7 +12,7 @@
 #include "base/math.h"
 #include "kernels/cpu/kernels_of.h"
 #include "kernels/cpu/kthvalue.h"
-#include "primitives/common/runs.h"
+#include "primitives/common/copy.h"
 #include "primitives/kthvalue/solvers.h"
 
 namespace polymio::kthvalue {
@@ -24,8 +24,6 @@ constexpr std::int64_t kVector = kernels::kKthvaluePadding;  // bytes
 constexpr std::int64_t kMostColumns = 512;                   // rows that are searched as columns at once
 constexpr std::int64_t kMostColumnLength = 1 << 14;          // elements, so that a vector of rows stays in the L2 cache
 constexpr std::int64_t kColumnBytes = 1 << 15;               // of several vectors of rows: the L1 cache
-constexpr std::int64_t kLeastRun = 8;  // fewest contiguous rows whose elements are copied together
-constexpr std::int64_t kCopied = 64;   // elements of a row that are copied before those of the next one
 
 /// The key of the element whose bits are `bits`. `exponent`: the bits of infinity; 0 for integers.
 template <class Key>
@@ -150,24 +148,14 @@ bool has_columns(const Problem& p, std::int64_t rows, std::int64_t task, int thr
 }
 
 /// Copies n rows to columns that are `pitch` apart.
-void copy_to_columns(const Problem& p, Cursor at, std::int64_t n, const void* x, char* columns, std::int64_t pitch,
-                     std::int64_t row_stride) {
-  const std::size_t size = size_of(p.x.type);
-  const auto bytes = static_cast<std::int64_t>(size);
+void copy_to_columns(const common::MatrixCopy& copy, const Problem& p, const Loop& rows, Cursor at, std::int64_t n,
+                     const void* x, char* columns, std::int64_t pitch) {
+  const auto bytes = static_cast<std::int64_t>(size_of(p.x.type));
   const std::int64_t length = p.length(), stride = p.x.strides[static_cast<std::size_t>(p.selection.dim)];
   for (std::int64_t c = 0, m; c < n; c += m, at.advance(m)) {
     m = std::min(at.run(), n - c);
-    const char* const from = static_cast<const char*>(x) + at.offset(0) * bytes;
-    char* const to = columns + c * bytes;
-    if (row_stride == 1 && m >= kLeastRun) {
-      for (std::int64_t i = 0; i < length; ++i)
-        common::copy_elements(size, from + i * stride * bytes, 1, to + i * pitch * bytes, 1, m);
-      continue;
-    }
-    for (std::int64_t i = 0; i < length; i += kCopied)
-      for (std::int64_t r = 0; r < m; ++r)
-        common::copy_elements(size, from + (r * row_stride + i * stride) * bytes, stride, to + (i * pitch + r) * bytes,
-                              pitch, std::min(kCopied, length - i));
+    char* const from = static_cast<char*>(const_cast<void*>(x)) + at.offset(0) * bytes;
+    copy({from, rows.inner().strides[0], stride}, {columns + c * bytes, 1, pitch}, m, length);
   }
 }
 
@@ -192,6 +180,7 @@ void write_rows(const Problem& p, const Loop& rows, Cursor at, std::int64_t n, c
 
 template <class Key>
 void run_columns(Stream& stream, const Problem& p, const Loop& rows, const Problem::Args& args, std::int64_t task) {
+  const common::MatrixCopy copy(stream.info().isa, sizeof(Key));
   const auto select = kernels::kernels_of<kernels::KthvalueKernels>(stream.info().isa).select;
   constexpr std::int64_t kSize = sizeof(Key), kLanes = kVector / kSize;
   const std::int64_t length = p.length(), count = rows.count();
@@ -205,7 +194,7 @@ void run_columns(Stream& stream, const Problem& p, const Loop& rows, const Probl
     for (std::int64_t row = first, n; row < end; row += n) {
       n = std::min(pitch, end - row);
       if (length > 1) {
-        copy_to_columns(p, at, n, args.x, static_cast<char*>(memory), pitch, rows.inner().strides[0]);
+        copy_to_columns(copy, p, rows, at, n, args.x, static_cast<char*>(memory), pitch);
         select({p.x.type, memory, length, n, pitch}, p.selection.k, positions);
       }
       write_rows<Key>(p, rows, at, n, args, positions);

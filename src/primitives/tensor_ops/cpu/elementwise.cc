@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/cpu/kernels_of.h"
+#include "primitives/common/copy.h"
 #include "primitives/common/map.h"
 #include "primitives/tensor_ops/cpu/rows.h"
 #include "primitives/tensor_ops/passes.h"
@@ -129,30 +130,8 @@ void run_elementwise(Stream& stream, const Elementwise& p) {
   run_converted<float>(stream, p, tiles, operands);
 }
 
-void copy_loop(Stream& stream, const Loop& loop, std::size_t size, const void* src, void* dst) {
-  const auto& inner = loop.inner().strides;
-  const auto bytes = static_cast<std::int64_t>(size);
-  common::split(stream, loop, common::kTaskElements, [&](std::int64_t begin, std::int64_t end) {
-    Cursor cursor(loop, begin);
-    for (std::int64_t i = begin; i < end;) {
-      const Cursor::Piece piece = cursor.piece(end - i);
-      common::copy_piece(size, static_cast<const char*>(src) + cursor.offset(1) * bytes,
-                         {cursor.row_stride(1), inner[1]}, static_cast<char*>(dst) + cursor.offset(0) * bytes,
-                         {cursor.row_stride(0), inner[0]}, piece);
-      cursor.advance(piece);
-      i += piece.count();
-    }
-  });
-}
-
-void run_copy(Stream& stream, const Loop& loop, std::size_t size, const void* src, void* dst) {
-  const Tiles tiles(loop);
-  copy_loop(stream, tiles.main, size, src, dst);
-  if (tiles.rest) copy_loop(stream, *tiles.rest, size, src, dst);
-}
-
 }  // namespace
 
-const Passes kCpuPasses = {run_elementwise, run_copy, run_copy, run_bias_backward};
+const Passes kCpuPasses = {run_elementwise, common::copy, common::copy, run_bias_backward};
 
 }  // namespace polymio::tensor_ops
