@@ -37,16 +37,46 @@ void store(DataType t, void* base, std::int64_t i, double v, std::int64_t dither
   }
 }
 
-void store_many(DataType t, void* base, std::int64_t first, std::int64_t n, const double* values) {
-  const auto each = [&](const auto& one) {
-    for (std::int64_t i = 0; i < n; ++i) one(first + i, values[i]);
-  };
-  switch (t) {  // once for all
-    case DataType::kFloat: return each([&](std::int64_t i, double v) { store(DataType::kFloat, base, i, v); });
-    case DataType::kBFloat16: return each([&](std::int64_t i, double v) { store(DataType::kBFloat16, base, i, v); });
-    case DataType::kHalf: return each([&](std::int64_t i, double v) { store(DataType::kHalf, base, i, v); });
-    default: return each([&](std::int64_t i, double v) { store(t, base, i, v); });
+namespace {
+
+/// Calls put(i, get(i)) for i < n; most in loops of constant length without aliases, which compilers vectorize.
+template <class Get, class Put>
+void each(std::int64_t n, const Get& get, const Put& put) {
+  constexpr std::int64_t kLength = 8;
+  std::int64_t i = 0;
+  for (; i + kLength <= n; i += kLength) {
+    double some[kLength];
+    for (std::int64_t j = 0; j < kLength; ++j) some[j] = get(i + j);
+    for (std::int64_t j = 0; j < kLength; ++j) put(i + j, some[j]);
   }
+  for (; i < n; ++i) put(i, get(i));
+}
+
+/// Calls body(type), where the most usual types are constants.
+template <class Body>
+void with_type(DataType t, const Body& body) {
+  switch (t) {
+    case DataType::kFloat: return body([] { return DataType::kFloat; });
+    case DataType::kBFloat16: return body([] { return DataType::kBFloat16; });
+    case DataType::kHalf: return body([] { return DataType::kHalf; });
+    default: return body([t] { return t; });
+  }
+}
+
+}  // namespace
+
+void load_many(DataType t, const void* base, std::int64_t first, std::int64_t n, double* values) {
+  const auto put = [=](std::int64_t i, double v) { values[i] = v; };
+  with_type(t, [&](const auto& type) {
+    each(
+        n, [=](std::int64_t i) { return load(type(), base, first + i); }, put);
+  });
+}
+
+void store_many(DataType t, void* base, std::int64_t first, std::int64_t n, const double* values) {
+  const auto get = [=](std::int64_t i) { return values[i]; };
+  with_type(
+      t, [&](const auto& type) { each(n, get, [=](std::int64_t i, double v) { store(type(), base, first + i, v); }); });
 }
 
 }  // namespace polymio::dtype

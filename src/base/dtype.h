@@ -232,6 +232,9 @@ double load(DataType t, const void* base, std::int64_t i);
 /// rounding is below the accumulation error of every caller. `dither`: see compress_small.
 void store(DataType t, void* base, std::int64_t i, double v, std::int64_t dither = -1);
 
+/// Elements [first, first + n), widened.
+void load_many(DataType t, const void* base, std::int64_t first, std::int64_t n, double* values);
+
 /// Rounds n values and stores them as elements [first, first + n).
 void store_many(DataType t, void* base, std::int64_t first, std::int64_t n, const double* values);
 

@@ -20,6 +20,11 @@ struct BatchNormKernels {
   /// Reduces rows of x to {count, pivot, sum of x - pivot, sum of its squares}; applies {mean, factor, bias}: y =
   /// activation((x - mean) * factor + bias).
   const Reduction<>* (*training)(DataType x);
+  /// Replaces what training() reduces n rows to, values[k * pitch + row], by {mean, 1 / sqrt(variance + epsilon),
+  /// unbiased variance}.
+  void (*moments)(double epsilon, std::int64_t n, double* values, std::int64_t pitch);
+  /// Replaces n variances by 1 / sqrt(variance + epsilon).
+  void (*inverses)(double epsilon, std::int64_t n, double* variances);
   /// y from the inputs x, mean, factor, bias. All but x are float, double for fp64.
   void (*inference)(const BatchNormJob&, const Run&);
   /// Reduces dy to {sum, sum of dy * (x - mean)} and applies {a, b, c}: dx = a * dy + b * (x - mean) + c. Inputs: x,

@@ -72,7 +72,8 @@ class Reducer {
         length_(loops.reduced.count()),
         columns_(has_columns(loops, operands, kernel)),
         together_(kernel.reduce_each && !columns_ && has_runs()),
-        short_(kernel.apply_columns && !columns_ && !together_ && length_ <= kShortRow && rows_ >= kLeastColumns) {
+        short_(kernel.apply && kernel.apply_columns && !columns_ && !together_ && length_ <= kShortRow &&
+               rows_ >= kLeastColumns) {
     const std::int64_t width = loops.kept.inner().size, fitting = task / length_;
     const std::int64_t cached = std::clamp(fitting / kCachedColumns * kCachedColumns, kCachedColumns, kBlock);
     const bool stays_cached = length_ * cached <= kCachedTasks * task;
@@ -98,7 +99,7 @@ class Reducer {
 
   /// Merges the chunks and passes the values of every row on, rows in order.
   void finish(RowResult<A> result) {
-    for (std::int64_t c = 1; c < chunks_; ++c) merge_chunk(c);
+    merge_chunks();
     for (std::int64_t row = 0; row < rows_; ++row) {
       A values[kernels::kMaxAccumulators];
       for (std::size_t k = 0; k < kernel_.accumulators; ++k) values[k] = *at(0, k, row);
@@ -121,19 +122,17 @@ class Reducer {
 
   void run_and_apply(Stream& stream, RowsResult<A> result) {
     if (chunks_ == 1 || groups_ >= kTasksPerThread * stream.threads()) {
-      return stream.parallel_for(static_cast<std::size_t>(groups_), 0, [&](std::size_t i, void*) {
-        const Group g = group(static_cast<std::int64_t>(i));
-        if (columns_) return finish_columns(g, result);
-        if (short_) return finish_short_rows(g, result);
-        if (together_ && chunks_ == 1 && g.n > 1) return finish_rows_together(g, result);
-        finish_rows(g, result);
+      // Neighbours may share cache lines of what the callee writes: threads take several groups.
+      const std::int64_t several = std::clamp<std::int64_t>(kReductionTask / (group_ * length_), 1,
+                                                            1 + groups_ / (kTasksPerThread * stream.threads()));
+      return for_ranges(stream, groups_, several, [&](std::int64_t first, std::int64_t end) {
+        for (std::int64_t i = first; i < end; ++i) finish_group(group(i), result);
       });
     }
     run(stream);
-    finish([&](std::int64_t row, A* values) {
-      result(row, 1, values, 1);
-      for (std::size_t k = 0; k < kernel_.accumulators; ++k) *at(0, k, row) = values[k];
-    });
+    merge_chunks();
+    for (std::int64_t row = 0; row < rows_; row += kBlock)
+      result(row, std::min(kBlock, rows_ - row), at(0, 0, row), rows_);
     if (!kernel_.apply) return;
     stream.parallel_for(static_cast<std::size_t>(chunks_ * groups_), 0, [&](std::size_t i, void*) {
       const std::int64_t task = static_cast<std::int64_t>(i), c = task / groups_;
@@ -172,8 +171,10 @@ class Reducer {
     return const_cast<Reducer*>(this)->at(chunk, accumulator, row);
   }
 
-  /// Adds the values of a later chunk to those of the first.
-  void merge_chunk(std::int64_t chunk) { kernel_.merge(job_, rows_, at(chunk, 0, 0), at(0, 0, 0), rows_); }
+  /// Adds the values of later chunks to those of the first.
+  void merge_chunks() {
+    for (std::int64_t c = 1; c < chunks_; ++c) kernel_.merge(job_, rows_, at(c, 0, 0), at(0, 0, 0), rows_);
+  }
 
   /// The values of a chunk of the row at `cursor`.
   void reduce_row(const Cursor& cursor, std::int64_t chunk, A* values) const {
@@ -189,6 +190,13 @@ class Reducer {
     const auto [begin, end] = part(chunk);
     applied_.each(begin, end, offsets_of(cursor),
                   [&](const kernels::Run& run) { kernel_.apply(job_, run, values, 1, 0); });
+  }
+
+  void finish_group(const Group& g, RowsResult<A> result) const {
+    if (columns_) return finish_columns(g, result);
+    if (short_) return finish_short_rows(g, result);
+    if (together_ && chunks_ == 1 && g.n > 1) return finish_rows_together(g, result);
+    finish_rows(g, result);
   }
 
   void reduce_rows(std::int64_t chunk, const Group& g) {

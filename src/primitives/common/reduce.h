@@ -21,7 +21,7 @@ RowLoops row_loops(const Loop& all, FunctionRef<bool(std::size_t dim)> reduced);
 template <class A>
 using RowResult = FunctionRef<void(std::int64_t row, A* values)>;
 
-/// The same for `n` consecutive rows at once: values[accumulator * pitch + row - first].
+/// The same for `n` <= kBlock consecutive rows at once: values[accumulator * pitch + row - first].
 template <class A>
 using RowsResult = FunctionRef<void(std::int64_t first, std::int64_t n, A* values, std::int64_t pitch)>;
 

@@ -3,6 +3,7 @@
 #include "kernels/cpu/batch_norm.h"
 
 #include "kernels/cpu/isa/isa_namespaces.h"
+#include "kernels/cpu/isa/math_functions.h"
 #include "kernels/cpu/isa/skeletons/reduction.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
@@ -108,6 +109,32 @@ const Reduction<>* training(DataType x) {
   }
 }
 
+/// Calls body(first, lanes) for vectors of n rows.
+template <class Body>
+void each_vector(i64 n, const Body& body) {
+  for (i64 i = 0; i < n; i += kLanes<double>) body(i, static_cast<int>(min_of<i64>(kLanes<double>, n - i)));
+}
+
+Vec<double> inverse_of(Vec<double> variance, double epsilon) { return 1 / square_root(variance + epsilon); }
+
+void moments(double epsilon, i64 n, double* values, i64 pitch) {
+  const double count = values[0], share = 1 / count, unbiased = 1 / max_of(count - 1, 1.0);
+  each_vector(n, [&](i64 i, int lanes) {
+    const auto of_rows = [&](i64 k) { return load_lanes(values + k * pitch + i, 0, lanes); };
+    const Vec<double> sum = of_rows(2), offset = sum * share, difference = of_rows(3) - sum * offset;
+    const Vec<double> squares = difference < Vec<double>{} ? Vec<double>{} : difference;
+    store_lanes(values + i, of_rows(1) + offset, lanes);
+    store_lanes(values + pitch + i, inverse_of(squares * share, epsilon), lanes);
+    store_lanes(values + 2 * pitch + i, squares * unbiased, lanes);
+  });
+}
+
+void inverses(double epsilon, i64 n, double* variances) {
+  each_vector(n, [&](i64 i, int lanes) {
+    store_lanes(variances + i, inverse_of(load_lanes(variances + i, 0, lanes), epsilon), lanes);
+  });
+}
+
 template <class S>
 void infer(const BatchNormJob& job, const Run& run) {
   using T = Arithmetic<S>;
@@ -149,7 +176,8 @@ const Reduction<>* backward(DataType x, DataType dy, bool gated) {
 
 template <>
 const BatchNormKernels& entry_points<BatchNormKernels>() {
-  static constexpr BatchNormKernels kKernels{.training = training, .inference = inference, .backward = backward};
+  static constexpr BatchNormKernels kKernels{
+      .training = training, .moments = moments, .inverses = inverses, .inference = inference, .backward = backward};
   return kKernels;
 }
 

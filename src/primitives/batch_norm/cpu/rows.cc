@@ -24,43 +24,96 @@ using kernels::BatchNormKernels;
 /// The plan of a problem, and what every pass needs.
 struct Plan {
   explicit Plan(const Problem& problem) : p(problem), loops(loops_of(problem)), rows(loops.kept.count()) {
+    parameters.operands = 1;
+    for (std::size_t d = 0; d < loops.kept.rank; ++d)
+      parameters.push({loops.kept.dims[d].size, {loops.kept.dims[d].strides[kParameter]}});
+    parameters.merge();
     // Coefficients that a call computes are dense in the order of rows.
-    with_coefficients = loops;
     std::int64_t stride = 1;
     for (std::size_t d = loops.kept.rank; d-- > 0; stride *= loops.kept.dims[d].size)
-      for (std::size_t o = kParameter; o < kParameter + 3; ++o) with_coefficients.kept.dims[d].strides[o] = stride;
+      for (std::size_t o = kParameter; o < kParameter + 3; ++o) loops.kept.dims[d].strides[o] = stride;
     for (std::size_t d = 0; d < loops.reduced.rank; ++d)
-      for (std::size_t o = kParameter; o < kParameter + 3; ++o) with_coefficients.reduced.dims[d].strides[o] = 0;
-    with_coefficients.kept.operands = with_coefficients.reduced.operands = kParameter + 3;
+      for (std::size_t o = kParameter; o < kParameter + 3; ++o) loops.reduced.dims[d].strides[o] = 0;
+    loops.kept.operands = loops.reduced.operands = kParameter + 3;
+    loops.kept.merge();
   }
-  std::int64_t offset(std::int64_t row) const { return Cursor(loops.kept, row).offset(kParameter); }
-  double length() const { return static_cast<double>(loops.reduced.count()); }
+  /// Whether parameters have the order of rows.
+  bool in_order() const { return parameters.flat(); }
 
   Problem p;
-  RowLoops loops, with_coefficients;
+  RowLoops loops;
+  Loop parameters;  // in the order of rows
   std::int64_t rows;
 };
+
+/// A value for each of at most kBlock rows.
+using Block = std::array<double, static_cast<std::size_t>(common::kBlock)>;
+
+/// Copies the elements of a parameter that n rows have to dense memory, or back.
+template <bool kToDense>
+void copy_parameter(const Loop& loop, std::size_t size, void* parameter, std::int64_t first, std::int64_t n,
+                    void* dense) {
+  constexpr std::int64_t kLeastLines = 8;  // that are copied column by column
+  const auto bytes = static_cast<std::int64_t>(size);
+  const auto copy = [&](std::int64_t at, std::int64_t stride, std::int64_t row, std::int64_t step, std::int64_t count) {
+    char* const memory = static_cast<char*>(parameter) + at * bytes;
+    char* const block = static_cast<char*>(dense) + row * bytes;
+    kToDense ? common::copy_elements(size, memory, stride, block, step, count)
+             : common::copy_elements(size, block, step, memory, stride, count);
+  };
+  const Loop::Dim& inner = loop.inner();
+  for (std::int64_t row = 0; row < n;) {
+    const Cursor cursor(loop, first + row);
+    const std::int64_t run = std::min(cursor.run(), n - row), at = cursor.offset(0);
+    const std::int64_t lines = run < inner.size ? 1 : std::min(cursor.rows(), (n - row) / inner.size);
+    if (lines < kLeastLines) {
+      copy(at, inner.strides[0], row, 1, run);
+      row += run;
+    } else {
+      const std::int64_t stride = loop.dims[loop.rank - 2].strides[0];
+      for (std::int64_t c = 0; c < inner.size; ++c) copy(at + c * inner.strides[0], stride, row + c, inner.size, lines);
+      row += lines * inner.size;
+    }
+  }
+}
+
+/// The values of a parameter that rows [first, first + n) have.
+void load(const Plan& plan, DataType type, const void* parameter, std::int64_t first, std::int64_t n, double* values) {
+  if (plan.in_order()) return dtype::load_many(type, parameter, first, n, values);
+  Block dense;
+  copy_parameter<true>(plan.parameters, size_of(type), const_cast<void*>(parameter), first, n, dense.data());
+  dtype::load_many(type, dense.data(), 0, n, values);
+}
+void store(const Plan& plan, DataType type, void* parameter, std::int64_t first, std::int64_t n, const double* values) {
+  if (plan.in_order()) return dtype::store_many(type, parameter, first, n, values);
+  Block dense;
+  dtype::store_many(type, dense.data(), 0, n, values);
+  copy_parameter<false>(plan.parameters, size_of(type), parameter, first, n, dense.data());
+}
 
 BatchNormJob job_of(const Problem& p, const Args& args, bool non_temporal) {
   const Range range = range_of(p.activation, args.activation);
   return {p.x.type, range.low, range.high, args.blend, args.keep, non_temporal};
 }
 
-struct Moments {
-  double mean, variance, unbiased;
-};
-/// Of the values that the kernel reduces x to.
-Moments moments_of(const double* v) {
-  const double squares = v[3] - v[2] * v[2] / v[0], positive = squares < 0 ? 0 : squares;
-  return {v[1] + v[2] / v[0], positive / v[0], v[0] > 1 ? positive / (v[0] - 1) : positive};
+/// Multiplies the values of rows by a parameter.
+void multiply_by(const Plan& plan, DataType type, const void* parameter, std::int64_t first, std::int64_t n,
+                 double* values) {
+  Block factors;
+  load(plan, type, parameter, first, n, factors.data());
+  for (std::int64_t i = 0; i < n; ++i) values[i] *= factors[static_cast<std::size_t>(i)];
 }
 
-double inverse_of(double variance, double epsilon) { return 1 / std::sqrt(variance + epsilon); }
-
-/// kept + factor * value; a factor of 1 does not read what is kept.
-void update(DataType type, const void* from, void* to, std::int64_t at, double factor, double value) {
-  const double old = factor == 1 ? 0 : (1 - factor) * dtype::load(type, from, at);
-  dtype::store(type, to, at, old + factor * value);
+/// Stores kept + factor * value; a factor of 1 does not read what is kept.
+void update(const Plan& plan, const void* from, void* to, std::int64_t first, std::int64_t n, double factor,
+            const double* values) {
+  Block next;
+  if (factor != 1) load(plan, plan.p.moment_type, from, first, n, next.data());
+  for (std::int64_t i = 0; i < n; ++i) {
+    double& v = next[static_cast<std::size_t>(i)];
+    v = (factor == 1 ? 0 : (1 - factor) * v) + factor * values[i];
+  }
+  store(plan, plan.p.moment_type, to, first, n, next.data());
 }
 
 void train(Stream& stream, const Plan& plan, const BatchNormKernels& kernels, const BatchNormJob& job, const Args& a) {
@@ -69,43 +122,44 @@ void train(Stream& stream, const Plan& plan, const BatchNormKernels& kernels, co
   operands.push(a.out, size_of(p.out.type));
   operands.push(a.x, size_of(p.x.type));
   operands.reads_outputs = job.keep != 0;
-  const auto finish = [&](std::int64_t row, double* values) {
-    const Moments m = moments_of(values);
-    const std::int64_t at = plan.offset(row);
-    const double inverse = inverse_of(m.variance, a.epsilon);
+  const auto finish = [&](std::int64_t first, std::int64_t n, double* values, std::int64_t pitch) {
+    kernels.moments(a.epsilon, n, values, pitch);
+    double *const mean = values, *const inverse = values + pitch, *const variance = values + 2 * pitch;
     if (a.next_mean) {
-      update(p.moment_type, a.mean, a.next_mean, at, a.factor, m.mean);
-      update(p.moment_type, a.variance, a.next_variance, at, a.factor, m.unbiased);
+      update(plan, a.mean, a.next_mean, first, n, a.factor, mean);
+      update(plan, a.variance, a.next_variance, first, n, a.factor, variance);
     }
     if (a.saved_mean) {
-      dtype::store(p.moment_type, a.saved_mean, at, m.mean);
-      dtype::store(p.moment_type, a.saved_inverse, at, inverse);
+      store(plan, p.moment_type, a.saved_mean, first, n, mean);
+      store(plan, p.moment_type, a.saved_inverse, first, n, inverse);
     }
-    values[0] = m.mean;
-    values[1] = inverse * dtype::load(p.scale_type, a.scale, at);
-    values[2] = dtype::load(p.bias_type, a.bias, at);
+    multiply_by(plan, p.scale_type, a.scale, first, n, inverse);
+    load(plan, p.bias_type, a.bias, first, n, values + 2 * pitch);
   };
-  common::reduce_and_apply(stream, plan.loops, operands, *kernels.training(p.x.type), &job, finish);
+  common::reduce_and_apply_many(stream, plan.loops, operands, *kernels.training(p.x.type), &job, finish);
 }
 
-/// Mean, factor and bias of every row.
+template <class T>
+constexpr DataType kType = std::is_same_v<T, double> ? DataType::kDouble : DataType::kFloat;
+
+/// Mean, factor and bias of every row, or the first of them.
 template <class T>
 class Coefficients {
  public:
-  explicit Coefficients(std::int64_t rows)
-      : mean_(static_cast<std::size_t>(rows)), factor_(mean_->size()), bias_(mean_->size()) {}
-  void set(std::int64_t row, double m, double f, double b) {
-    const auto r = static_cast<std::size_t>(row);
-    (*mean_)[r] = static_cast<T>(m);
-    (*factor_)[r] = static_cast<T>(f);
-    (*bias_)[r] = static_cast<T>(b);
+  explicit Coefficients(std::int64_t rows, std::size_t count = 3) {
+    for (std::size_t k = 0; k < count; ++k) all()[k]->resize(static_cast<std::size_t>(rows));
   }
-  void push_to(Operands& operands) const {
-    for (const std::vector<T>* values : {&*mean_, &*factor_, &*bias_}) operands.push(values->data(), sizeof(T));
+  /// Number k of rows [first, first + n).
+  void set(std::size_t k, std::int64_t first, std::int64_t n, const double* values) {
+    dtype::store_many(kType<T>, all()[k]->data(), first, n, values);
+  }
+  std::array<T*, 3> data() { return {mean_->data(), factor_->data(), bias_->data()}; }
+  void push_to(Operands& operands) {
+    for (const std::vector<T>* values : all()) operands.push(values->data(), sizeof(T));
   }
   /// Repeats all values, so that each stands there `times` times.
   void repeat(std::int64_t times) {
-    for (std::vector<T>* values : {&*mean_, &*factor_, &*bias_}) {
+    for (std::vector<T>* values : all()) {
       const std::size_t n = values->size();
       values->resize(n * static_cast<std::size_t>(times));
       for (std::size_t i = n; i < values->size(); ++i) (*values)[i] = (*values)[i - n];
@@ -113,6 +167,8 @@ class Coefficients {
   }
 
  private:
+  std::array<std::vector<T>*, 3> all() { return {&*mean_, &*factor_, &*bias_}; }
+
   common::KeptVector<T, struct OfMeans> mean_;
   common::KeptVector<T, struct OfFactors> factor_;
   common::KeptVector<T, struct OfBiases> bias_;
@@ -135,20 +191,58 @@ void merge_pixels(Loop& loop, std::int64_t rows, Coefficients<T>& coefficients) 
   coefficients.repeat(merged);
 }
 
+/// Mean, factor and bias of rows from given moments: values[k * pitch + row].
+void load_coefficients(const Plan& plan, const BatchNormKernels& kernels, const Args& a, std::int64_t first,
+                       std::int64_t n, double* values, std::int64_t pitch) {
+  const Problem& p = plan.p;
+  double* const factor = values + pitch;
+  load(plan, p.moment_type, a.mean, first, n, values);
+  load(plan, p.moment_type, a.variance, first, n, factor);
+  if (!a.inverse) kernels.inverses(a.epsilon, n, factor);
+  multiply_by(plan, p.scale_type, a.scale, first, n, factor);
+  load(plan, p.bias_type, a.bias, first, n, values + 2 * pitch);
+}
+
+/// Coefficients of rows [first, first + n), in the arithmetic's type.
+template <class T>
+void set_coefficients(const Plan& plan, const BatchNormKernels& kernels, const Args& a, std::int64_t first,
+                      std::int64_t n, const std::array<T*, 3>& to) {
+  for (std::int64_t row = 0, part; row < n; row += part) {
+    part = std::min(common::kBlock, n - row);
+    std::array<Block, 3> values;
+    load_coefficients(plan, kernels, a, first + row, part, values[0].data(), common::kBlock);
+    for (std::size_t k = 0; k < to.size(); ++k) dtype::store_many(kType<T>, to[k], row, part, values[k].data());
+  }
+}
+
+/// Many contiguous rows of few elements: the coefficients of some rows, then their elements.
+template <class T>
+void infer_rows(Stream& stream, const Plan& plan, const BatchNormKernels& kernels, const BatchNormJob& job,
+                const Args& a) {
+  constexpr std::int64_t kRows = 2048;
+  const Loop::Dim& samples = plan.loops.reduced.inner();
+  for_ranges(stream, plan.rows, kRows, [&](std::int64_t first, std::int64_t end) {
+    alignas(64) std::array<std::array<T, kRows>, 3> c;
+    set_coefficients<T>(plan, kernels, a, first, end - first, {c[0].data(), c[1].data(), c[2].data()});
+    kernels::Run run{.in = {nullptr, c[0].data(), c[1].data(), c[2].data()}, .n = end - first, .rows = samples.size};
+    const auto x = static_cast<std::int64_t>(size_of(plan.p.x.type));
+    run.in[0] = static_cast<const char*>(a.x) + first * x;
+    run.in_row_bytes[0] = samples.strides[kX] * x;
+    run.out[0] = static_cast<char*>(a.out) + first * x;
+    run.out_row_bytes[0] = samples.strides[kOut] * x;
+    kernels.inference(job, run);
+  });
+}
+
 template <class T>
 void infer(Stream& stream, const Plan& plan, const BatchNormKernels& kernels, const BatchNormJob& job, const Args& a) {
   const Problem& p = plan.p;
+  if (p.mode == Mode::kPerActivation && plan.loops.kept.flat()) return infer_rows<T>(stream, plan, kernels, job, a);
   Coefficients<T> coefficients(plan.rows);
-  for (std::int64_t row = 0; row < plan.rows; ++row) {
-    const std::int64_t at = plan.offset(row);
-    const double given = dtype::load(p.moment_type, a.variance, at);
-    const double inverse = a.inverse ? given : inverse_of(given, a.epsilon);
-    coefficients.set(row, dtype::load(p.moment_type, a.mean, at), inverse * dtype::load(p.scale_type, a.scale, at),
-                     dtype::load(p.bias_type, a.bias, at));
-  }
+  set_coefficients<T>(plan, kernels, a, 0, plan.rows, coefficients.data());
   // The map's operands: those of the rows without dy.
-  Loop loop = plan.with_coefficients.kept;
-  for (std::size_t d = 0; d < plan.loops.reduced.rank; ++d) loop.push(plan.with_coefficients.reduced.dims[d]);
+  Loop loop = plan.loops.kept;
+  for (std::size_t d = 0; d < plan.loops.reduced.rank; ++d) loop.push(plan.loops.reduced.dims[d]);
   for (std::size_t d = 0; d < loop.rank; ++d)
     std::copy_n(loop.dims[d].strides.begin() + kParameter, 3, loop.dims[d].strides.begin() + kDy);
   loop.operands = kDy + 3;
@@ -162,69 +256,99 @@ void infer(Stream& stream, const Plan& plan, const BatchNormKernels& kernels, co
   common::map(stream, Tiles(loop), operands, [&](const kernels::Run& run) { kernels.inference(job, run); });
 }
 
-/// The mean and inverse deviation of every row, saved or from x, with the factor and bias of the activation.
-template <class T>
-void set_moments(Stream& stream, const Plan& plan, const BatchNormKernels& kernels, const BatchNormJob& job,
-                 const Args& a, Coefficients<T>& coefficients, std::vector<double>& inverses) {
+/// The mean and inverse deviation of every row, saved or from x: passes those of some rows to `set`, concurrently.
+void each_moments(Stream& stream, const Plan& plan, const BatchNormKernels& kernels, const BatchNormJob& job,
+                  const Args& a, FunctionRef<void(std::int64_t, std::int64_t, const double*, const double*)> set) {
   const Problem& p = plan.p;
-  const auto set = [&](std::int64_t row, double mean, double inverse) {
-    const std::int64_t at = plan.offset(row);
-    inverses[static_cast<std::size_t>(row)] = inverse;
-    coefficients.set(row, mean, inverse * dtype::load(p.scale_type, a.scale, at),
-                     a.bias ? dtype::load(p.bias_type, a.bias, at) : 0);
-  };
   if (a.mean) {
-    for (std::int64_t row = 0; row < plan.rows; ++row) {
-      const std::int64_t at = plan.offset(row);
-      set(row, dtype::load(p.moment_type, a.mean, at), dtype::load(p.moment_type, a.variance, at));
-    }
-    return;
+    constexpr std::int64_t kRows = 16 * common::kBlock;  // of a task
+    return for_ranges(stream, plan.rows, kRows, [&](std::int64_t row, std::int64_t end) {
+      for (std::int64_t n; row < end; row += n) {
+        n = std::min(common::kBlock, end - row);
+        Block mean, inverse;
+        load(plan, p.moment_type, a.mean, row, n, mean.data());
+        load(plan, p.moment_type, a.variance, row, n, inverse.data());
+        set(row, n, mean.data(), inverse.data());
+      }
+    });
   }
   Operands operands;
   operands.push(a.out, size_of(p.out.type));
   operands.push(a.x, size_of(p.x.type));
   kernels::Reduction<> kernel = *kernels.training(p.x.type);
   kernel.apply = nullptr;
-  common::reduce<double>(stream, plan.loops, operands, kernel, &job, [&](std::int64_t row, const double* values) {
-    const Moments m = moments_of(values);
-    set(row, m.mean, inverse_of(m.variance, a.epsilon));
-  });
+  common::reduce_many(stream, plan.loops, operands, kernel, &job,
+                      [&](std::int64_t row, std::int64_t n, double* values, std::int64_t pitch) {
+                        kernels.moments(a.epsilon, n, values, pitch);
+                        set(row, n, values, values + pitch);
+                      });
+}
+
+/// Stores blend * values + keep * old ones, if there is where.
+void store_gradient(const Plan& plan, const Args& a, void* to, std::int64_t first, std::int64_t n,
+                    const double* values) {
+  if (!to) return;
+  Block result{};
+  if (a.parameter_keep != 0) load(plan, plan.p.bias_type, to, first, n, result.data());
+  for (std::int64_t i = 0; i < n; ++i) {
+    double& v = result[static_cast<std::size_t>(i)];
+    v = a.parameter_blend * values[i] + (a.parameter_keep != 0 ? a.parameter_keep * v : 0);
+  }
+  store(plan, plan.p.bias_type, to, first, n, result.data());
 }
 
 template <class T>
 void backward(Stream& stream, const Plan& plan, const BatchNormKernels& kernels, const BatchNormJob& job,
               const Args& a) {
   const Problem& p = plan.p;
-  Coefficients<T> coefficients(plan.rows);
-  common::KeptVector<double, struct OfInverses> inverses(static_cast<std::size_t>(plan.rows));
-  set_moments(stream, plan, kernels, job, a, coefficients, *inverses);
   const bool gated = p.activation != activation::Mode::kPassthru;
+  const bool saved = !gated && a.mean && plan.in_order() && p.moment_type == kType<T>;
+  Coefficients<T> coefficients(saved ? 0 : plan.rows, gated ? 3 : 1);
+  common::KeptVector<double, struct OfInverses> inverses(a.mean ? 0 : static_cast<std::size_t>(plan.rows));
+  const auto set = [&](std::int64_t first, std::int64_t n, const double* mean, const double* inverse) {
+    coefficients.set(0, first, n, mean);
+    if (!a.mean) std::copy_n(inverse, n, inverses->data() + first);
+    if (!gated) return;
+    Block values;
+    std::copy_n(inverse, n, values.data());
+    multiply_by(plan, p.scale_type, a.scale, first, n, values.data());
+    coefficients.set(1, first, n, values.data());
+    load(plan, p.bias_type, a.bias, first, n, values.data());
+    coefficients.set(2, first, n, values.data());
+  };
+  if (!saved) each_moments(stream, plan, kernels, job, a, set);
   Operands operands;
   operands.push(a.out, size_of(p.out.type));
   operands.push(a.x, size_of(p.x.type));
   operands.push(a.dy, size_of(p.dy.type));
-  coefficients.push_to(operands);
-  if (!gated) operands.count -= 2;
+  if (saved)
+    operands.push(a.mean, sizeof(T));
+  else
+    coefficients.push_to(operands);
+  if (!gated) operands.count = kParameter + 1;
   operands.reads_outputs = job.keep != 0;
-  const auto finish = [&](std::int64_t row, double* values) {
-    const std::int64_t at = plan.offset(row);
-    const double inverse = (*inverses)[static_cast<std::size_t>(row)];
-    const double dbias = values[0], dscale = values[1] * inverse;
-    const double factor = inverse * dtype::load(p.scale_type, a.scale, at);
-    const auto store = [&](void* to, double value) {
-      if (!to) return;
-      value *= a.parameter_blend;
-      if (a.parameter_keep != 0) value += a.parameter_keep * dtype::load(p.bias_type, to, at);
-      dtype::store(p.bias_type, to, at, value);
-    };
-    store(a.dscale, dscale);
-    store(a.dbias, dbias);
-    values[0] = factor;
-    values[1] = -factor * inverse * dscale / plan.length();
-    values[2] = -factor * dbias / plan.length();
+  const double share = 1 / static_cast<double>(plan.loops.reduced.count());
+  const auto finish = [&](std::int64_t first, std::int64_t n, double* values, std::int64_t pitch) {
+    Block inverse, scale;
+    if (a.mean)
+      load(plan, p.moment_type, a.variance, first, n, inverse.data());
+    else
+      std::copy_n(inverses->data() + first, n, inverse.data());
+    load(plan, p.scale_type, a.scale, first, n, scale.data());
+    double *const dbias = values, *const dscale = values + pitch;
+    for (std::int64_t i = 0; i < n; ++i) dscale[i] *= inverse[static_cast<std::size_t>(i)];
+    store_gradient(plan, a, a.dscale, first, n, dscale);
+    store_gradient(plan, a, a.dbias, first, n, dbias);
+    for (std::int64_t i = 0; i < n; ++i) {
+      const double of_row = inverse[static_cast<std::size_t>(i)], factor = of_row * scale[static_cast<std::size_t>(i)];
+      const double of_element = -factor * share;
+      values[2 * pitch + i] = of_element * dbias[i];
+      dscale[i] *= of_element * of_row;
+      dbias[i] = factor;
+    }
   };
-  common::reduce_and_apply(stream, plan.with_coefficients, operands, *kernels.backward(p.x.type, p.dy.type, gated),
-                           &job, finish);
+  common::reduce_and_apply_many(stream, plan.loops, operands, *kernels.backward(p.x.type, p.dy.type, gated), &job,
+                                finish);
 }
 
 class CpuRows final : public Solver<Problem> {
@@ -242,8 +366,10 @@ class CpuRows final : public Solver<Problem> {
   }
   TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
     const std::int64_t channels = p.out.lens[1], pixels = p.out.count() / (p.out.lens[0] * channels);
-    const std::int64_t run =
-        (p.out.strides[1] == 1 ? channels : pixels) * static_cast<std::int64_t>(size_of(p.out.type));
+    const std::int64_t elements = p.mode == Mode::kPerActivation ? channels * pixels
+                                  : p.out.strides[1] == 1        ? channels
+                                                                 : pixels;
+    const std::int64_t run = elements * static_cast<std::int64_t>(size_of(p.out.type));
     const bool suits = p.out.packed() && common::fills_lines(run);
     return {suits && common::exceeds_caches(d, p.work()) ? 1 : 0};
   }
