@@ -1,6 +1,9 @@
 // NormCpuColumns: group norm where neighbouring channels are contiguous (NHWC). Moments of each channel are merged to
-// those of its group, then y is a map with a mean and a factor for each channel.
+// those of its group, then y is a map with a mean and a factor for each channel. Neighbouring pixels of few channels
+// are one pixel of many.
 // SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -13,11 +16,39 @@
 namespace polymio::norm {
 namespace {
 
-constexpr std::int64_t kLeastChannels = 16;  // as many as reduce() takes as columns
+constexpr std::int64_t kLeastColumns = 16;  // as many as reduce() takes as columns
+constexpr std::int64_t kMerged = 128;       // columns that pixels are merged to: one thread merges their moments
+constexpr std::int64_t kMostMerged = 512;   // if no fewer are possible
 
-/// Channels of one image and the passes over them.
-struct Channels {
+/// How many neighbouring pixels of few channels become one, with as many columns as channels of all of them.
+std::int64_t merged_pixels(const Problem& p) {
+  const std::int64_t channels = p.x.lens[1], pixels = p.x.count() / (p.x.lens[0] * channels);
+  if (channels >= kLeastColumns) return 1;
+  TensorDesc image = p.x;
+  image.lens[0] = 1;
+  const bool same = std::equal(p.x.strides.begin() + 1, p.x.strides.begin() + p.x.rank, p.y.strides.begin() + 1);
+  if (!same || p.x.strides[1] != 1 || !image.packed()) return 1;
+  const auto divides = [&](std::int64_t n) { return pixels % n == 0; };
+  std::int64_t merged = std::min(kMerged / channels, pixels);
+  while (!divides(merged)) --merged;
+  if (merged * channels >= kLeastColumns) return merged;
+  for (std::int64_t more = kMerged / channels; more <= kMostMerged / channels; ++more)
+    if (divides(more)) return more;
+  return 1;
+}
+
+/// The tensor with neighbouring pixels merged.
+TensorDesc with_merged(const TensorDesc& t, std::int64_t merged) {
+  if (merged == 1) return t;
+  const std::int64_t columns = t.lens[1] * merged;
+  return make_tensor(t.type, std::array{t.lens[0], columns, t.count() / (t.lens[0] * columns)},
+                     std::array{t.strides[0], std::int64_t{1}, columns});
+}
+
+/// Columns of one image and the passes over them.
+struct Columns {
   const Problem p;
+  std::int64_t columns;  // of an image, channel by channel of each merged pixel
   common::RowLoops moments;
   Tiles map;
   const kernels::Reduction<>* kernel;
@@ -27,36 +58,44 @@ struct Channels {
   /// T: type of the arithmetic.
   template <class T>
   void run(Stream& stream, const Problem::Args& a) const {
-    const std::int64_t channels = p.x.lens[1], of_group = channels / p.extent.groups;
-    std::vector<T> mean(static_cast<std::size_t>(p.x.lens[0] * channels)), scale(mean.size());
+    const std::int64_t channels = p.x.lens[1], groups = p.extent.groups, of_group = channels / groups;
+    std::vector<T> mean(static_cast<std::size_t>(p.x.lens[0] * columns)), scale(mean.size());
+    std::vector<T> bias(static_cast<std::size_t>(p.affine == Affine::kYes ? columns : 0));
+    for (std::size_t c = 0; c < bias.size(); ++c)
+      bias[c] = static_cast<T>(dtype::load(p.parameters, a.bias, static_cast<std::int64_t>(c) % channels));
     const std::size_t size = size_of(p.x.type);
     common::Operands x;
     x.outputs = 0;
     x.push(a.x, size);
-    double group[kernels::kMaxAccumulators];
+    std::vector<std::array<double, kernels::kMaxAccumulators>> of_image(static_cast<std::size_t>(groups));
     const kernels::NormJob job;
     common::reduce<double>(stream, moments, x, *kernel, &job, [&](std::int64_t i, double* values) {
-      if (i % of_group == 0) kernel->start(&job, group);
-      kernel->merge(&job, 1, values, group, 1);
-      if ((i + 1) % of_group != 0) return;
-      kernels.statistics(false, group[0], a.epsilon, 1, group, 1);
-      const std::int64_t row = i / of_group;
-      if (a.mean) dtype::store(p.statistics, a.mean, row, group[0]);
-      if (a.rstd) dtype::store(p.statistics, a.rstd, row, group[1]);
-      for (std::int64_t c = row * of_group; c <= i; ++c) {
-        const double weight = a.weight ? dtype::load(p.parameters, a.weight, c % channels) : 1;
-        mean[static_cast<std::size_t>(c)] = static_cast<T>(group[0]);
-        scale[static_cast<std::size_t>(c)] = static_cast<T>(group[1] * weight);
+      const std::int64_t column = i % columns, image = i / columns;
+      if (column == 0)
+        for (auto& group : of_image) kernel->start(&job, group.data());
+      kernel->merge(&job, 1, values, of_image[static_cast<std::size_t>(column % channels / of_group)].data(), 1);
+      if (column + 1 < columns) return;
+      for (std::int64_t g = 0; g < groups; ++g) {
+        double* const group = of_image[static_cast<std::size_t>(g)].data();
+        kernels.statistics(false, group[0], a.epsilon, 1, group, 1);
+        if (a.mean) dtype::store(p.statistics, a.mean, image * groups + g, group[0]);
+        if (a.rstd) dtype::store(p.statistics, a.rstd, image * groups + g, group[1]);
+      }
+      for (std::int64_t c = 0; c < columns; ++c) {
+        const std::int64_t channel = c % channels;
+        const auto& group = of_image[static_cast<std::size_t>(channel / of_group)];
+        const double weight = a.weight ? dtype::load(p.parameters, a.weight, channel) : 1;
+        mean[static_cast<std::size_t>(image * columns + c)] = static_cast<T>(group[0]);
+        scale[static_cast<std::size_t>(image * columns + c)] = static_cast<T>(group[1] * weight);
       }
     });
     common::Operands operands;
     operands.push(a.y, size);
     operands.push(a.x, size);
-    operands.push(mean.data(), sizeof(T));
-    operands.push(scale.data(), sizeof(T));
-    if (p.affine == Affine::kYes) operands.push(a.bias, size_of(p.parameters));
-    const kernels::NormVariant v{p.x.type,    p.parameters, p.statistics, false, false, p.affine == Affine::kYes,
-                                 non_temporal};
+    for (const std::vector<T>* values : {&mean, &scale, &bias})
+      if (!values->empty()) operands.push(values->data(), sizeof(T));
+    const DataType type = sizeof(T) == sizeof(double) ? DataType::kDouble : DataType::kFloat;
+    const kernels::NormVariant v{p.x.type, type, p.statistics, false, false, p.affine == Affine::kYes, non_temporal};
     common::map(stream, map, operands, [&](const kernels::Run& run) { kernels.normalize(v, run); });
   }
 };
@@ -68,7 +107,8 @@ class CpuColumns final : public Solver<Problem> {
   Verdict is_applicable(const DeviceInfo&, const Problem& p) const override {
     POLYMIO_REQUIRE(p.direction == direction_, "computes another direction");
     POLYMIO_REQUIRE(p.kind == Kind::kGroup, "computes group norm only");
-    POLYMIO_REQUIRE(p.x.lens[1] >= kLeastChannels && p.x.strides[1] == 1, "the channels must be contiguous");
+    POLYMIO_REQUIRE(p.x.lens[1] * merged_pixels(p) >= kLeastColumns && p.x.strides[1] == 1,
+                    "the channels must be contiguous");
     return {};
   }
 
@@ -86,20 +126,23 @@ class CpuColumns final : public Solver<Problem> {
 
   Invoker build(Stream& stream, const Problem& p, const TunePoint& t) const override {
     const auto& kernels = kernels::kernels_of<kernels::NormKernels>(stream.info().isa);
-    const TensorDesc x = split(p, p.x), y = split(p, p.y), parameter = parameter_desc(p);
-    TensorDesc of_channel = statistic_desc(p);
-    of_channel.lens[2] = x.lens[2];
-    of_channel.strides[0] = p.x.lens[1];
-    of_channel.strides[1] = x.lens[2];
+    const std::int64_t merged = merged_pixels(p), columns = merged * p.x.lens[1];
+    const TensorDesc x = with_merged(p.x, merged), y = with_merged(p.y, merged);
+    TensorDesc of_column = x;  // and image
+    std::fill(of_column.lens.begin() + 2, of_column.lens.end(), 1);
+    of_column.strides[0] = columns;
+    TensorDesc bias = of_column;
+    bias.lens[0] = 1;
     const TensorDesc* const reduced[] = {&x};
-    std::vector<const TensorDesc*> mapped = {&y, &x, &of_channel, &of_channel};
-    if (p.affine == Affine::kYes) mapped.push_back(&parameter);
-    const Channels pass{p,
-                        common::row_loops(make_loop(reduced), [](std::size_t d) { return d > 2; }),
-                        Tiles(simplified_loop(mapped)),
-                        kernels.forward({p.x.type, p.x.type, p.x.type}),
-                        kernels,
-                        t[0] != 0};
+    std::vector<const TensorDesc*> mapped = {&y, &x, &of_column, &of_column};
+    if (p.affine == Affine::kYes) mapped.push_back(&bias);
+    const Columns pass{p,
+                       columns,
+                       common::row_loops(make_loop(reduced), [](std::size_t d) { return d > 1; }),
+                       Tiles(simplified_loop(mapped)),
+                       kernels.forward({p.x.type, p.x.type, p.x.type}),
+                       kernels,
+                       t[0] != 0};
     return [pass](Stream& on, const Args& a) {
       pass.p.x.type == DataType::kDouble ? pass.run<double>(on, a) : pass.run<float>(on, a);
     };

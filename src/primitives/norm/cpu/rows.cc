@@ -2,11 +2,15 @@
 // gradients of weight and bias are a reduction over rows, before dx is written.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <array>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "kernels/cpu/kernels_of.h"
 #include "kernels/cpu/norm.h"
 #include "primitives/common/caches.h"
+#include "primitives/common/kept_vector.h"
 #include "primitives/norm/solvers.h"
 
 namespace polymio::norm {
@@ -23,7 +27,22 @@ struct Pass {
   const Reduction<>* kernel;
   const NormKernels& kernels;
   bool non_temporal = false;
+  std::optional<Loop> expanded = {};  // parameters for each element of an image, and for each channel
 };
+
+/// Copies a parameter of channels for each element of an image.
+void expand(Stream& stream, const Loop& loop, std::size_t size, const void* from, unsigned char* to) {
+  constexpr std::int64_t kTask = 1 << 13;
+  const auto bytes = static_cast<std::int64_t>(size);
+  for_ranges(stream, loop.count(), kTask, [&](std::int64_t first, std::int64_t end) {
+    Cursor at(loop, first);
+    for (std::int64_t n; first < end; first += n, at.advance(n)) {
+      n = std::min(at.run(), end - first);
+      common::copy_elements(size, static_cast<const char*>(from) + at.offset(1) * bytes, loop.inner().strides[1],
+                            to + at.offset(0) * bytes, 1, n);
+    }
+  });
+}
 
 /// Elements [first, first + n).
 void put(DataType type, void* data, std::int64_t first, std::int64_t n, const double* values) {
@@ -37,8 +56,17 @@ void run_forward(Stream& stream, const Problem& p, const Pass& pass, const Probl
   operands.push(a.y, size);
   operands.push(a.x, size);
   if (p.kind == Kind::kAddLayer) operands.push(a.x2, size);
-  if (p.affine == Affine::kYes) operands.push(a.weight, parameter);
-  if (p.affine == Affine::kYes && p.kind != Kind::kRms) operands.push(a.bias, parameter);
+  common::KeptVector<unsigned char, struct OfWeights> weights;
+  common::KeptVector<unsigned char, struct OfBiases> biases;
+  const auto push = [&](const void* given, std::vector<unsigned char>& copy) {
+    if (pass.expanded) {
+      copy.resize(static_cast<std::size_t>(pass.expanded->count()) * parameter);
+      expand(stream, *pass.expanded, parameter, given, copy.data());
+    }
+    operands.push(pass.expanded ? copy.data() : given, parameter);
+  };
+  if (p.affine == Affine::kYes) push(a.weight, *weights);
+  if (p.affine == Affine::kYes && p.kind != Kind::kRms) push(a.bias, *biases);
   const bool rms = p.kind == Kind::kRms;
   const double length = static_cast<double>(p.length());
   common::reduce_and_apply_many(stream, pass.loops, operands, *pass.kernel, &job,
@@ -85,8 +113,8 @@ kernels::NormVariant variant_of(const Problem& p) {
 }
 
 Loop row_of(const Problem& p) {
-  const TensorDesc x = split(p, p.x), y = split(p, p.output());
-  const TensorDesc* const operands[] = {&y, &x};
+  const TensorDesc x = split(p, p.x), y = split(p, p.output()), parameter = parameter_desc(p);
+  const TensorDesc* const operands[] = {&y, &x, p.affine == Affine::kYes ? &parameter : &x};
   return rows_of(p, operands).reduced;
 }
 
@@ -94,7 +122,15 @@ Loop row_of(const Problem& p) {
 bool is_in_place(const Problem& p) {
   constexpr std::int64_t kLongRun = 32;
   const Loop row = row_of(p);
-  return row.contiguous() && (row.rank == 1 || row.inner().size >= kLongRun);
+  const auto& strides = row.inner().strides;
+  return strides[0] == 1 && strides[1] == 1 && strides[2] <= 1 && (row.rank == 1 || row.inner().size >= kLongRun);
+}
+
+/// Whether rows are long runs, but those of elements that share a weight are not.
+bool expands(const Problem& p) {
+  const TensorDesc x = split(p, p.x), y = split(p, p.y);
+  const TensorDesc* const operands[] = {&y, &x};
+  return p.kind == Kind::kGroup && p.affine == Affine::kYes && !is_in_place(p) && rows_of(p, operands).reduced.flat();
 }
 
 class CpuRows final : public Solver<Problem> {
@@ -116,7 +152,7 @@ class CpuRows final : public Solver<Problem> {
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
-    const double copies = is_in_place(p) ? 0 : 5e-3 * static_cast<double>(p.x.count()) / d.threads;
+    const double copies = is_in_place(p) || expands(p) ? 0 : 5e-3 * static_cast<double>(p.x.count()) / d.threads;
     return 2 + copies + traffic_us(d, p, p.forward() ? 0 : 2, t[0] != 0);
   }
 
@@ -129,8 +165,12 @@ class CpuRows final : public Solver<Problem> {
     if (p.forward()) {
       descs.push_back(&x);
       if (p.kind == Kind::kAddLayer) descs.push_back(&x2);
-      if (affine) descs.insert(descs.end(), rms ? 1 : 2, &parameter);
-      return [p, pass = Pass{rows_of(p, descs), kernels.forward(variant_of(p)), kernels, t[0] != 0}](
+      std::optional<Loop> expanded;
+      TensorDesc of_image = out;
+      of_image.lens[0] = 1;
+      if (expands(p)) expanded = simplified_loop(std::array<const TensorDesc*, 2>{&of_image, &parameter});
+      if (affine) descs.insert(descs.end(), rms ? 1 : 2, expanded ? &of_image : &parameter);
+      return [p, pass = Pass{rows_of(p, descs), kernels.forward(variant_of(p)), kernels, t[0] != 0, expanded}](
                  Stream& on, const Args& a) { run_forward(on, p, pass, a); };
     }
     descs.insert(descs.end(), {&dy, &x});
