@@ -152,14 +152,16 @@ Cursor::Cursor(const Loop& loop, std::int64_t start) : loop_(&loop), offsets_(lo
   }
 }
 
-void Cursor::advance(std::size_t d, std::int64_t n) {
+void Cursor::advance(std::int64_t n) {
+  std::size_t d = loop_->rank - 1;
   index_[d] += n;
   move(d, n);
-  while (d > 0 && index_[d] == loop_->dims[d].size) {
-    move(d, -index_[d]);
-    index_[d--] = 0;
-    ++index_[d];
-    move(d, 1);
+  for (std::int64_t size; d > 0 && index_[d] >= (size = loop_->dims[d].size); --d) {
+    const std::int64_t carried = index_[d] == size ? 1 : index_[d] / size;
+    index_[d] -= carried * size;
+    move(d, -carried * size);
+    index_[d - 1] += carried;
+    move(d - 1, carried);
   }
 }
 

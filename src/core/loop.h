@@ -68,31 +68,13 @@ class Cursor {
   std::int64_t rows() const {
     return loop_->rank == 1 ? 1 : loop_->dims[loop_->rank - 2].size - index_[loop_->rank - 2];
   }
-  /// Moves by n <= run() elements.
-  void advance(std::int64_t n) { advance(loop_->rank - 1, n); }
-
-  /// Neighbouring elements: whole rows of the innermost dimension, or a part of one.
-  struct Piece {
-    std::int64_t rows, width;
-    std::int64_t count() const { return rows * width; }
-  };
-  /// The next ones, at most `most`.
-  Piece piece(std::int64_t most) const {
-    const std::int64_t width = loop_->inner().size;
-    if (index_[loop_->rank - 1] != 0 || most < width) return {1, std::min(run(), most)};
-    return {std::min(rows(), most / width), width};
-  }
-  void advance(const Piece& p) { p.rows == 1 ? advance(p.width) : advance(loop_->rank - 2, p.rows); }
-  /// Elements between the rows of a piece.
-  std::int64_t row_stride(std::size_t operand) const {
-    return loop_->rank == 1 ? 0 : loop_->dims[loop_->rank - 2].strides[operand];
-  }
+  /// Moves by n elements.
+  void advance(std::int64_t n);
 
  private:
   void move(std::size_t dim, std::int64_t steps) {
     for (std::size_t o = 0; o < loop_->operands; ++o) offsets_[o] += steps * loop_->dims[dim].strides[o];
   }
-  void advance(std::size_t dim, std::int64_t steps);
 
   const Loop* loop_;
   std::array<std::int64_t, kMaxRank + 3> index_{};

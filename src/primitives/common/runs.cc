@@ -8,36 +8,52 @@
 namespace polymio::common {
 namespace {
 
-constexpr std::int64_t kLongRun = 32;   // the shortest run that is passed on alone
-constexpr std::int64_t kLeastRow = 16;  // the shortest row that is passed on in place
+constexpr std::int64_t kLongRun = 32;    // the shortest run that is passed on alone
+constexpr std::int64_t kLeastRow = 16;   // the shortest row that is passed on in place
+constexpr std::int64_t kLeastLines = 8;  // fewest lines that are copied column by column where columns are contiguous
 
-/// Elements between rows and between neighbours of a row.
-struct RowStrides {
-  std::int64_t row, element;
-};
-
-/// Copies rows of elements of `size` bytes; short ones column by column.
-void copy_piece(std::size_t size, const void* from, RowStrides from_strides, void* to, RowStrides to_strides,
-                const Cursor::Piece& piece) {
-  constexpr std::int64_t kShortRun = 8, kRowsAtOnce = 128;  // whose lines stay in the L1 cache
-  const bool contiguous = from_strides.element == 1 && to_strides.element == 1;
-  const auto bytes = static_cast<std::int64_t>(size);
-  const char* const src = static_cast<const char*>(from);
-  char* const dst = static_cast<char*>(to);
-  if (piece.rows == 1 || piece.width >= (contiguous ? kShortRun : kLongRun)) {
-    for (std::int64_t r = 0; r < piece.rows; ++r)
-      copy_elements(size, src + r * from_strides.row * bytes, from_strides.element, dst + r * to_strides.row * bytes,
-                    to_strides.element, piece.width);
-    return;
+/// Calls copy(offset, stride, first, step, count) for parts of n elements of an operand from `at` on: `count` elements
+/// `stride` apart are number `first` and every `step`-th after it.
+template <class Copy>
+void each_part(const Loop& loop, std::size_t operand, Cursor at, std::int64_t n, const Copy& copy) {
+  const std::int64_t width = loop.inner().size, stride = loop.inner().strides[operand];
+  const std::int64_t line_stride = loop.rank > 1 ? loop.dims[loop.rank - 2].strides[operand] : 0;
+  for (std::int64_t first = 0, part; first < n; first += part, at.advance(part)) {
+    const std::int64_t run = std::min(at.run(), n - first), offset = at.offset(operand);
+    const std::int64_t lines = run < width ? 1 : std::min(at.rows(), (n - first) / width);
+    part = run * lines;
+    if (lines == 1 || line_stride == stride * width) {
+      copy(offset, stride, first, std::int64_t{1}, part);
+    } else if (lines > width || (line_stride == 1 && lines >= kLeastLines)) {
+      for (std::int64_t i = 0; i < width; ++i) copy(offset + i * stride, line_stride, first + i, width, lines);
+    } else {
+      for (std::int64_t i = 0; i < lines; ++i)
+        copy(offset + i * line_stride, stride, first + i * width, std::int64_t{1}, width);
+    }
   }
-  for (std::int64_t r = 0; r < piece.rows; r += kRowsAtOnce)
-    for (std::int64_t i = 0; i < piece.width; ++i)
-      copy_elements(size, src + (r * from_strides.row + i * from_strides.element) * bytes, from_strides.row,
-                    dst + (r * to_strides.row + i * to_strides.element) * bytes, to_strides.row,
-                    std::min(kRowsAtOnce, piece.rows - r));
 }
 
 }  // namespace
+
+void gather(const Loop& loop, std::size_t operand, std::size_t size, const void* data, const Cursor& at, std::int64_t n,
+            void* dense) {
+  const auto bytes = static_cast<std::int64_t>(size);
+  each_part(loop, operand, at, n,
+            [&](std::int64_t offset, std::int64_t stride, std::int64_t first, std::int64_t step, std::int64_t count) {
+              copy_elements(size, static_cast<const char*>(data) + offset * bytes, stride,
+                            static_cast<char*>(dense) + first * bytes, step, count);
+            });
+}
+
+void scatter(const Loop& loop, std::size_t operand, std::size_t size, void* data, const Cursor& at, std::int64_t n,
+             const void* dense) {
+  const auto bytes = static_cast<std::int64_t>(size);
+  each_part(loop, operand, at, n,
+            [&](std::int64_t offset, std::int64_t stride, std::int64_t first, std::int64_t step, std::int64_t count) {
+              copy_elements(size, static_cast<const char*>(dense) + first * bytes, step,
+                            static_cast<char*>(data) + offset * bytes, stride, count);
+            });
+}
 
 struct Runs::Buffers {
   struct Repeated {
@@ -54,10 +70,6 @@ Runs::Runs(const Loop& loop, const Operands& operands, RunShape shape, std::size
     const std::int64_t stride = loop.inner().strides[o];
     in_place_[o] = stride == 1;
     all_in_place_ = all_in_place_ && in_place_[o];
-    dense_[o] = 1;
-    for (std::size_t d = loop.rank; d-- > 0 && loop.dims[d].strides[o] == dense_[o];) dense_[o] *= loop.dims[d].size;
-    repeats_row_[o] = std::all_of(loop.dims.begin(), loop.dims.begin() + loop.rank - 1,
-                                  [o](const Loop::Dim& d) { return d.strides[o] == 0; });
     in_rows_ = in_rows_ && (in_place_[o] || (stride == 0 && o >= operands.outputs));
   }
 }
@@ -110,58 +122,38 @@ void Runs::each_block(std::int64_t begin, std::int64_t end, const std::array<std
   Buffers buffers;
   Pointers pointers{};
   Cursor cursor(loop_, begin);
-  const std::int64_t width = loop_.inner().size;
   for (std::int64_t i = begin; i < end;) {
     const std::int64_t run = std::min(cursor.run(), end - i);
-    const bool one_run = run >= kLongRun || run == end - i, starts_row = i % width == 0;
-    // Of short rows only whole ones, so that a repeated row is gathered once.
-    const std::int64_t n = !one_run        ? std::min(end - i, starts_row ? kBlock / width * width : run)
-                           : all_in_place_ ? run
-                                           : std::min(run, kBlock);
+    const bool one_run = run >= kLongRun || run == end - i;
+    const std::int64_t n = !one_run ? std::min(end - i, kBlock) : all_in_place_ ? run : std::min(run, kBlock);
     for (std::size_t o = first_; o < end_; ++o)
-      pointers[o] = is_in_place(o, i, n)
-                        ? address(o, cursor.offset(o) + moved[o])
-                        : gather(o, cursor, n, one_run ? loop_.inner().strides[o] == 0 : starts_row && repeats_row_[o],
-                                 moved[o], buffers);
+      pointers[o] = is_in_place(o, cursor, n) ? address(o, cursor.offset(o) + moved[o])
+                                              : gathered(o, cursor, n, moved[o], buffers);
     body(run_of(pointers, n));
     for (std::size_t o = first_; o < std::min(end_, operands_.outputs); ++o)
-      if (!is_in_place(o, i, n)) scatter(o, cursor, n, moved[o], pointers[o]);
-    for (std::int64_t done = 0; done < n;) {
-      const Cursor::Piece piece = cursor.piece(n - done);
-      cursor.advance(piece);
-      done += piece.count();
-    }
+      if (!is_in_place(o, cursor, n))
+        scatter(loop_, o, operands_.size[o], address(o, moved[o]), cursor, n, pointers[o]);
+    cursor.advance(n);
     i += n;
   }
 }
 
-void* Runs::gather(std::size_t o, Cursor at, std::int64_t n, bool repeats, std::int64_t moved, Buffers& buffers) const {
+bool Runs::is_in_place(std::size_t o, const Cursor& at, std::int64_t n) const {
+  if (!in_place_[o]) return false;
+  const std::int64_t width = loop_.inner().size, run = at.run();
+  if (n <= run) return true;
+  return loop_.dims[loop_.rank - 2].strides[o] == width && n <= run + (at.rows() - 1) * width;
+}
+
+void* Runs::gathered(std::size_t o, const Cursor& at, std::int64_t n, std::int64_t moved, Buffers& buffers) const {
   unsigned char* const buffer = buffers.bytes[o];
   if (o < operands_.outputs && !operands_.reads_outputs) return buffer;
   auto& repeated = buffers.repeated[o];
+  const bool repeats = n <= at.run() && loop_.inner().strides[o] == 0;
   if (repeats && repeated.offset == at.offset(o) && n <= repeated.count) return buffer;
   repeated = {repeats ? at.offset(o) : -1, n};
-  const RowStrides from{at.row_stride(o), loop_.inner().strides[o]};
-  for (std::int64_t done = 0; done < n;) {
-    const Cursor::Piece piece = at.piece(n - done);
-    copy_piece(operands_.size[o], address(o, at.offset(o) + moved), from,
-               buffer + done * static_cast<std::int64_t>(operands_.size[o]), {piece.width, 1}, piece);
-    at.advance(piece);
-    done += piece.count();
-  }
+  gather(loop_, o, operands_.size[o], address(o, moved), at, n, buffer);
   return buffer;
-}
-
-void Runs::scatter(std::size_t o, Cursor at, std::int64_t n, std::int64_t moved, const void* from) const {
-  const auto* const bytes = static_cast<const unsigned char*>(from);
-  const RowStrides to{at.row_stride(o), loop_.inner().strides[o]};
-  for (std::int64_t done = 0; done < n;) {
-    const Cursor::Piece piece = at.piece(n - done);
-    copy_piece(operands_.size[o], bytes + done * static_cast<std::int64_t>(operands_.size[o]), {piece.width, 1},
-               address(o, at.offset(o) + moved), to, piece);
-    at.advance(piece);
-    done += piece.count();
-  }
 }
 
 }  // namespace polymio::common

@@ -24,6 +24,13 @@ struct Operands {
   }
 };
 
+/// Copies n elements of an operand of the loop from `at` on to dense memory. `data`: its element at offset 0.
+void gather(const Loop& loop, std::size_t operand, std::size_t size, const void* data, const Cursor& at, std::int64_t n,
+            void* dense);
+/// The other way.
+void scatter(const Loop& loop, std::size_t operand, std::size_t size, void* data, const Cursor& at, std::int64_t n,
+             const void* dense);
+
 /// Whether kernels take runs of several rows and with inputs that repeat.
 enum class RunShape { kOneRow, kRows };
 
@@ -50,18 +57,15 @@ class Runs {
                  Body body) const;
   void each_block(std::int64_t begin, std::int64_t end, const std::array<std::int64_t, kMaxOperands>& moved,
                   Body body) const;
-  bool is_in_place(std::size_t operand, std::int64_t first, std::int64_t n) const {
-    return in_place_[operand] && first / dense_[operand] == (first + n - 1) / dense_[operand];
-  }
-  void* gather(std::size_t operand, Cursor at, std::int64_t n, bool repeats, std::int64_t moved, Buffers&) const;
-  void scatter(std::size_t operand, Cursor at, std::int64_t n, std::int64_t moved, const void* from) const;
+  void* gathered(std::size_t operand, const Cursor& at, std::int64_t n, std::int64_t moved, Buffers&) const;
+  /// Whether n elements of the operand from `at` on are contiguous.
+  bool is_in_place(std::size_t operand, const Cursor& at, std::int64_t n) const;
 
   const Loop& loop_;
   const Operands& operands_;
   std::size_t first_, end_;
   bool all_in_place_ = true, in_rows_ = false;
-  std::array<bool, kMaxOperands> in_place_{}, repeats_row_{};
-  std::array<std::int64_t, kMaxOperands> dense_{};  // elements that follow each other in memory
+  std::array<bool, kMaxOperands> in_place_{};
 };
 
 }  // namespace polymio::common

@@ -49,46 +49,18 @@ struct Plan {
 /// A value for each of at most kBlock rows.
 using Block = std::array<double, static_cast<std::size_t>(common::kBlock)>;
 
-/// Copies the elements of a parameter that n rows have to dense memory, or back.
-template <bool kToDense>
-void copy_parameter(const Loop& loop, std::size_t size, void* parameter, std::int64_t first, std::int64_t n,
-                    void* dense) {
-  constexpr std::int64_t kLeastLines = 8;  // that are copied column by column
-  const auto bytes = static_cast<std::int64_t>(size);
-  const auto copy = [&](std::int64_t at, std::int64_t stride, std::int64_t row, std::int64_t step, std::int64_t count) {
-    char* const memory = static_cast<char*>(parameter) + at * bytes;
-    char* const block = static_cast<char*>(dense) + row * bytes;
-    kToDense ? common::copy_elements(size, memory, stride, block, step, count)
-             : common::copy_elements(size, block, step, memory, stride, count);
-  };
-  const Loop::Dim& inner = loop.inner();
-  for (std::int64_t row = 0; row < n;) {
-    const Cursor cursor(loop, first + row);
-    const std::int64_t run = std::min(cursor.run(), n - row), at = cursor.offset(0);
-    const std::int64_t lines = run < inner.size ? 1 : std::min(cursor.rows(), (n - row) / inner.size);
-    if (lines < kLeastLines) {
-      copy(at, inner.strides[0], row, 1, run);
-      row += run;
-    } else {
-      const std::int64_t stride = loop.dims[loop.rank - 2].strides[0];
-      for (std::int64_t c = 0; c < inner.size; ++c) copy(at + c * inner.strides[0], stride, row + c, inner.size, lines);
-      row += lines * inner.size;
-    }
-  }
-}
-
 /// The values of a parameter that rows [first, first + n) have.
 void load(const Plan& plan, DataType type, const void* parameter, std::int64_t first, std::int64_t n, double* values) {
   if (plan.in_order()) return dtype::load_many(type, parameter, first, n, values);
   Block dense;
-  copy_parameter<true>(plan.parameters, size_of(type), const_cast<void*>(parameter), first, n, dense.data());
+  common::gather(plan.parameters, 0, size_of(type), parameter, Cursor(plan.parameters, first), n, dense.data());
   dtype::load_many(type, dense.data(), 0, n, values);
 }
 void store(const Plan& plan, DataType type, void* parameter, std::int64_t first, std::int64_t n, const double* values) {
   if (plan.in_order()) return dtype::store_many(type, parameter, first, n, values);
   Block dense;
   dtype::store_many(type, dense.data(), 0, n, values);
-  copy_parameter<false>(plan.parameters, size_of(type), parameter, first, n, dense.data());
+  common::scatter(plan.parameters, 0, size_of(type), parameter, Cursor(plan.parameters, first), n, dense.data());
 }
 
 BatchNormJob job_of(const Problem& p, const Args& args, bool non_temporal) {

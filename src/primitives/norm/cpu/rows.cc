@@ -33,14 +33,8 @@ struct Pass {
 /// Copies a parameter of channels for each element of an image.
 void expand(Stream& stream, const Loop& loop, std::size_t size, const void* from, unsigned char* to) {
   constexpr std::int64_t kTask = 1 << 13;
-  const auto bytes = static_cast<std::int64_t>(size);
   for_ranges(stream, loop.count(), kTask, [&](std::int64_t first, std::int64_t end) {
-    Cursor at(loop, first);
-    for (std::int64_t n; first < end; first += n, at.advance(n)) {
-      n = std::min(at.run(), end - first);
-      common::copy_elements(size, static_cast<const char*>(from) + at.offset(1) * bytes, loop.inner().strides[1],
-                            to + at.offset(0) * bytes, 1, n);
-    }
+    common::gather(loop, 1, size, from, Cursor(loop, first), end - first, to + first * static_cast<std::int64_t>(size));
   });
 }
 
