@@ -66,6 +66,13 @@ class GatheredRow {
       } else if (stride == 2) {
         merge_pair(sum(depths, heights, first + q, 0, at), sum(depths, heights, first + q, 1, at), to + 2 * q,
                    std::make_index_sequence<static_cast<std::size_t>(kStep)>{});
+      } else if (stride == 3) {
+        const Vec<T> phases[] = {sum(depths, heights, first + q, 0, at), sum(depths, heights, first + q, 1, at),
+                                 sum(depths, heights, first + q, 2, at)};
+        const i64 n = min_of(which.count() - 3 * q, 3 * kStep);
+        T* const merged = n == 3 * kStep ? to + 3 * q : phases_;
+        merge_three(phases, merged, std::make_index_sequence<static_cast<std::size_t>(kStep)>{});
+        if (merged == phases_) __builtin_memcpy(to + 3 * q, merged, static_cast<std::size_t>(n) * sizeof(T));
       } else {
         for (i64 r = 0; r < stride; ++r) store(phases_ + r * kStep, sum(depths, heights, first + q, r, at));
         const i64 n = min_of(columns - q, kStep);
@@ -132,6 +139,24 @@ class GatheredRow {
     constexpr auto kLane = [](std::size_t i) { return static_cast<int>(i / 2 + i % 2 * kStep); };
     store(to, __builtin_shufflevector(even, odd, kLane(I)...));
     store(to + kStep, __builtin_shufflevector(even, odd, kLane(I + static_cast<std::size_t>(kStep))...));
+  }
+
+  /// Element i of the result is element i / 3 of vector i % 3: shuffles of the first two, then of those and the third.
+  template <std::size_t... I>
+  static void merge_three(const Vec<T> (&v)[3], T* to, std::index_sequence<I...> lanes) {
+    merge_third<0>(v, to, lanes);
+    merge_third<1>(v, to, lanes);
+    merge_third<2>(v, to, lanes);
+  }
+  template <int kThird, std::size_t... I>
+  static void merge_third(const Vec<T> (&v)[3], T* to, std::index_sequence<I...>) {
+    constexpr auto kElement = [](std::size_t i) { return kThird * static_cast<int>(kStep) + static_cast<int>(i); };
+    constexpr auto kOfTwo = [](int e) { return e / 3 + (e % 3 == 1 ? static_cast<int>(kStep) : 0); };
+    constexpr auto kOfThree = [](std::size_t i, int e) {
+      return e % 3 == 2 ? static_cast<int>(kStep) + e / 3 : static_cast<int>(i);
+    };
+    const Vec<T> two = __builtin_shufflevector(v[0], v[1], kOfTwo(kElement(I))...);
+    store(to + kThird * kStep, __builtin_shufflevector(two, v[2], kOfThree(I, kElement(I))...));
   }
 
   const Pooling& p_;
