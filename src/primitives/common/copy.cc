@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::int64_t kTile = 64;            // rows, and elements of them, that are copied together
 constexpr std::int64_t kTileElements = 4096;  // of longer tiles
-constexpr std::size_t kLongRow = 64;          // bytes, from which on a row is a call
+constexpr std::size_t kLongRow = 128;         // bytes, from which on a row is a call
+constexpr std::size_t kPiece = 16;            // bytes of shorter rows
 
 template <class T>
 void copy_as(const MatrixCopy::Side& from, const MatrixCopy::Side& to, std::int64_t rows, std::int64_t n) {
@@ -30,15 +31,27 @@ void copy_as(const MatrixCopy::Side& from, const MatrixCopy::Side& to, std::int6
   }
 }
 
+/// At least kPiece bytes. The last piece overlaps the one before it.
+void copy_bytes(const char* from, char* to, std::size_t bytes) {
+  if (bytes >= kLongRow) {
+    std::memmove(to, from, bytes);
+    return;
+  }
+  for (std::size_t i = 0; i < bytes; i += kPiece) {
+    const std::size_t at = std::min(i, bytes - kPiece);
+    std::memcpy(to + at, from + at, kPiece);
+  }
+}
+
 /// Neither side is transposed.
 void copy_rows(std::size_t size, const MatrixCopy::Side& from, const MatrixCopy::Side& to, std::int64_t rows,
                std::int64_t n) {
   const std::size_t bytes = static_cast<std::size_t>(n) * size;
-  if (from.element == 1 && to.element == 1 && bytes >= kLongRow) {
+  if (from.element == 1 && to.element == 1 && bytes >= kPiece) {
     const auto apart = static_cast<std::int64_t>(size);
     for (std::int64_t r = 0; r < rows; ++r)
-      std::memmove(static_cast<char*>(to.data) + r * to.row * apart,
-                   static_cast<const char*>(from.data) + r * from.row * apart, bytes);
+      copy_bytes(static_cast<const char*>(from.data) + r * from.row * apart,
+                 static_cast<char*>(to.data) + r * to.row * apart, bytes);
     return;
   }
   switch (size) {

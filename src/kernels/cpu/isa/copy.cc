@@ -19,8 +19,10 @@ void transpose_squares(const T* from, i64 from_stride, T* to, i64 to_stride, i64
       for (i64 r = 0; r < rows; r += kN) {
         const i64 column = min_of(c, columns - kN), row = min_of(r, rows - kN);
         typename VecType<T, kN>::type square[kN];
+#pragma GCC unroll 16
         for (int i = 0; i < kN; ++i) square[i] = load<T, kN>(from + (row + i) * from_stride + column);
         transpose(square);
+#pragma GCC unroll 16
         for (int i = 0; i < kN; ++i) store<T, kN>(to + (column + i) * to_stride + row, square[i]);
       }
   }
