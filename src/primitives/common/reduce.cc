@@ -5,6 +5,7 @@
 #include "primitives/common/reduce.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -59,21 +60,21 @@ bool has_columns(const RowLoops& loops, const Operands& operands, const kernels:
 template <class A>
 class Reducer {
  public:
-  /// `task`: elements of a task.
+  /// `copies`: the instruction set of copies of short rows; none: they are not copied. `task`: elements of a task.
   Reducer(const RowLoops& loops, const Operands& operands, const kernels::Reduction<A>& kernel, const void* job,
-          std::int64_t task = kReductionTask)
+          std::optional<CpuIsa> copies, std::int64_t task = kReductionTask)
       : loops_(loops),
         operands_(operands),
         kernel_(kernel),
         job_(job),
+        copies_(copies),
         runs_(loops.reduced, operands, RunShape::kRows, operands.outputs, operands.outputs + kernel.reads),
         applied_(loops.reduced, operands, RunShape::kRows),
         rows_(loops.kept.count()),
         length_(loops.reduced.count()),
-        columns_(has_columns(loops, operands, kernel)),
+        columns_(has_columns(loops, operands, kernel) && !has_short_columns()),
         together_(kernel.reduce_each && !columns_ && has_runs()),
-        short_(kernel.apply && kernel.apply_columns && !columns_ && !together_ && length_ <= kShortRow &&
-               rows_ >= kLeastColumns) {
+        short_(!columns_ && !together_ && is_short()) {
     const std::int64_t width = loops.kept.inner().size, fitting = task / length_;
     const std::int64_t cached = std::clamp(fitting / kCachedColumns * kCachedColumns, kCachedColumns, kBlock);
     const bool stays_cached = length_ * cached <= kCachedTasks * task;
@@ -153,6 +154,14 @@ class Reducer {
     const std::int64_t width = columns_ ? loops_.kept.inner().size : rows_;
     const std::int64_t at = number % groups_in_width_ * group_;
     return {number / groups_in_width_ * width + at, std::min(group_, width - at)};
+  }
+  bool is_short() const {
+    if (!copies_ || rows_ < kLeastColumns) return false;
+    return kernel_.apply ? kernel_.apply_columns && length_ <= kShortRow : length_ <= kCopied / kLeastColumns;
+  }
+  /// Whether the columns that are neighbours are too few for a call.
+  bool has_short_columns() const {
+    return !kernel_.apply && is_short() && length_ <= kShortRow && loops_.kept.inner().size < kCachedColumns;
   }
   /// Whether rows consist of a few long contiguous runs, or repeated elements of inputs.
   bool has_runs() const {
@@ -346,7 +355,8 @@ class Reducer {
       for (std::size_t o = 0; o < operands_.count; ++o) {
         const bool repeats = o >= operands_.outputs && has_only_strides_of_0(loops_.reduced, o);
         const std::int64_t row_bytes = repeats ? 0 : most * static_cast<std::int64_t>(operands_.size[o]);
-        const bool is_read = o >= operands_.outputs || operands_.reads_outputs;
+        const bool is_read = !kernel_.apply ? o >= operands_.outputs && o < operands_.outputs + kernel_.reads
+                                            : o >= operands_.outputs || operands_.reads_outputs;
         if (is_read && (first == 0 || !has_only_strides_of_0(loops_.kept, o)))
           copy_rows<true>(o, g, repeats ? 1 : length_, copies[o], most);
         if (o < operands_.outputs) {
@@ -361,6 +371,7 @@ class Reducer {
       set_none(g.n, values.data(), kBlock);
       kernel_.reduce_columns(job_, rows, 0, values.data(), kBlock);
       result(g.first, g.n, values.data(), kBlock);
+      if (!kernel_.apply) continue;
       kernel_.apply_columns(job_, rows, values.data(), kBlock);
       for (std::size_t o = 0; o < operands_.outputs; ++o) copy_rows<false>(o, g, length_, copies[o], most);
     }
@@ -373,18 +384,17 @@ class Reducer {
   template <bool kToColumns>
   void copy_rows(std::size_t o, const Group& g, std::int64_t length, unsigned char* columns, std::int64_t pitch) const {
     const auto bytes = static_cast<std::int64_t>(operands_.size[o]);
-    const std::int64_t apart = loops_.kept.inner().strides[o];
+    const MatrixCopy copy(*copies_, operands_.size[o]);
     Cursor row(loops_.kept, g.first);
-    for (std::int64_t r = 0, n; r < g.n; r += n, row.advance(n)) {
-      n = std::min(row.run(), g.n - r);
+    for (std::int64_t r = 0, m; r < g.n; r += m, row.advance(m)) {
+      m = std::min(row.run(), g.n - r);
       Cursor at(loops_.reduced, 0);
-      for (std::int64_t i = 0; i < length; ++i, at.advance(1)) {
-        char* const memory = static_cast<char*>(operands_.data[o]) + (row.offset(o) + at.offset(o)) * bytes;
-        unsigned char* const column = columns + (i * pitch + r) * bytes;
-        if constexpr (kToColumns)
-          copy_elements(operands_.size[o], memory, apart, column, 1, n);
-        else
-          copy_elements(operands_.size[o], column, 1, memory, apart, n);
+      for (std::int64_t i = 0, n; i < length; i += n, at.advance(n)) {
+        n = std::min(at.run(), length - i);
+        const MatrixCopy::Side memory{static_cast<char*>(operands_.data[o]) + (row.offset(o) + at.offset(o)) * bytes,
+                                      loops_.kept.inner().strides[o], loops_.reduced.inner().strides[o]};
+        const MatrixCopy::Side column{columns + (i * pitch + r) * bytes, 1, pitch};
+        kToColumns ? copy(memory, column, m, n) : copy(column, memory, m, n);
       }
     }
   }
@@ -393,6 +403,7 @@ class Reducer {
   const Operands& operands_;
   const kernels::Reduction<A>& kernel_;
   const void* const job_;
+  const std::optional<CpuIsa> copies_;
   const Runs runs_, applied_;  // of the reduced inputs, of all operands
   std::int64_t rows_, length_;
   bool columns_, together_, short_;
@@ -418,7 +429,7 @@ RowLoops row_loops(const Loop& all, FunctionRef<bool(std::size_t dim)> reduced) 
 template <class A>
 void reduce(Stream& stream, const RowLoops& loops, const Operands& inputs, const kernels::Reduction<A>& kernel,
             const void* job, RowResult<A> result) {
-  Reducer<A> reducer(loops, inputs, kernel, job);
+  Reducer<A> reducer(loops, inputs, kernel, job, {});
   reducer.run(stream);
   reducer.finish(result);
 }
@@ -430,17 +441,17 @@ template void reduce(Stream&, const RowLoops&, const Operands&, const kernels::R
 
 void reduce_and_apply(Stream& stream, const RowLoops& loops, const Operands& operands,
                       const kernels::Reduction<>& kernel, const void* job, RowResult<double> result) {
-  Reducer<double>(loops, operands, kernel, job).run_and_apply(stream, result);
+  Reducer<double>(loops, operands, kernel, job, stream.info().isa).run_and_apply(stream, result);
 }
 
 void reduce_and_apply_many(Stream& stream, const RowLoops& loops, const Operands& operands,
                            const kernels::Reduction<>& kernel, const void* job, RowsResult<double> result) {
-  Reducer<double>(loops, operands, kernel, job).run_and_apply(stream, result);
+  Reducer<double>(loops, operands, kernel, job, stream.info().isa).run_and_apply(stream, result);
 }
 
 void reduce_many(Stream& stream, const RowLoops& loops, const Operands& inputs, const kernels::Reduction<>& kernel,
                  const void* job, RowsResult<double> result, std::int64_t task) {
-  Reducer<double>(loops, inputs, kernel, job, task).run_and_apply(stream, result);
+  Reducer<double>(loops, inputs, kernel, job, stream.info().isa, task).run_and_apply(stream, result);
 }
 
 }  // namespace polymio::common

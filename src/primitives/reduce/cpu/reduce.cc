@@ -5,10 +5,12 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <type_traits>
 
 #include "kernels/cpu/kernels_of.h"
 #include "kernels/cpu/reduce.h"
 #include "primitives/common/caches.h"
+#include "primitives/common/copy.h"
 #include "primitives/common/reduce.h"
 #include "primitives/reduce/solvers.h"
 
@@ -37,11 +39,6 @@ kernels::ReduceJob job_of(const Problem& p) {
   return job;
 }
 
-/// The offset of a row in an operand.
-std::int64_t offset_of(const Loop& kept, std::int64_t row, std::size_t operand) {
-  return kept.rank == 1 ? row * kept.inner().strides[operand] : Cursor(kept, row).offset(operand);
-}
-
 void finish(Op op, std::int64_t length, std::int64_t n, double* values) {
   const auto each = [&](const auto& finished) { std::transform(values, values + n, values, finished); };
   switch (op) {
@@ -52,64 +49,94 @@ void finish(Op op, std::int64_t length, std::int64_t n, double* values) {
   }
 }
 
+/// Calls body(type) with a constant for types that are frequent.
+template <class Body>
+void with_constant(DataType type, const Body& body) {
+  switch (type) {
+    case DataType::kFloat: return body(std::integral_constant<DataType, DataType::kFloat>());
+    case DataType::kBFloat16: return body(std::integral_constant<DataType, DataType::kBFloat16>());
+    case DataType::kHalf: return body(std::integral_constant<DataType, DataType::kHalf>());
+    default: return body(type);
+  }
+}
+
 /// Writes the results of rows.
 class Results {
  public:
-  Results(const Problem& p, const common::RowLoops& loops, const Problem::Args& args)
-      : p_(p),
-        kept_(loops.kept),
-        args_(args),
-        length_(loops.reduced.count()),
-        plain_(!p.has_positions() && p.nan != Nan::kFirst && args.beta == 0) {}
+  /// kept: the loop over rows, with operands a, c and positions.
+  Results(const Problem& p, const Loop& kept, const Problem::Args& args) : p_(p), kept_(kept), args_(args) {}
 
   void operator()(std::int64_t first, std::int64_t n, double* values, std::int64_t pitch) const {
     if (is_extreme(p_.op) && !p_.has_positions() && p_.nan == Nan::kPropagate)
       for (std::int64_t i = 0; i < n; ++i)
         if (std::isnan(values[pitch + i])) values[i] = values[pitch + i];
-    finish(p_.op, length_, n, values);
-    if (plain_) return put_plain(first, n, values);
-    for (std::int64_t i = 0; i < n; ++i)
-      put(first + i, values[i], p_.has_positions() ? static_cast<std::int64_t>(values[pitch + i]) : 0);
+    finish(p_.op, p_.length(), n, values);
+    Cursor at(kept_, first);
+    for (std::int64_t i = 0, m; i < n; i += m, at.advance(m)) {
+      m = std::min({at.run(), n - i, common::kBlock});
+      if (p_.nan == Nan::kFirst) put_first_nans(at, m, values + i, pitch);
+      if (p_.has_positions()) put_positions(at, m, values + i + pitch);
+      if (p_.has_values()) put_values(at, m, values + i);
+    }
   }
 
  private:
-  void put_plain(std::int64_t first, std::int64_t n, double* values) const {
+  void put_first_nans(const Cursor& at, std::int64_t n, double* values, std::int64_t pitch) const {
+    const std::int64_t stride = kept_.inner().strides[0];
+    with_constant(p_.a.type, [&](auto type) {
+      for (std::int64_t i = 0; i < n; ++i) {
+        const double first = dtype::load(type, args_.a, at.offset(0) + i * stride);
+        if (!std::isnan(first)) continue;
+        values[i] = first;
+        if (p_.has_positions()) values[pitch + i] = 0;
+      }
+    });
+  }
+  void put_positions(const Cursor& at, std::int64_t n, const double* numbers) const {
+    auto* const positions = static_cast<std::int32_t*>(args_.positions) + at.offset(2);
+    const std::int64_t stride = kept_.inner().strides[2];
+    for (std::int64_t i = 0; i < n; ++i) positions[i * stride] = static_cast<std::int32_t>(numbers[i]);
+  }
+  void put_values(const Cursor& at, std::int64_t n, double* values) const {
+    const std::int64_t stride = kept_.inner().strides[1], to = at.offset(1);
     if (args_.alpha != 1)
       for (std::int64_t i = 0; i < n; ++i) values[i] *= args_.alpha;
-    Cursor at(kept_, first);
-    for (std::int64_t i = 0, m; i < n; i += m, at.advance(m)) {
-      m = std::min(at.run(), n - i);
-      const std::int64_t stride = kept_.inner().strides[1], to = at.offset(1);
-      if (stride == 1) {
-        dtype::store_many(p_.c.type, args_.c, to, m, values + i);
-      } else {
-        for (std::int64_t j = 0; j < m; ++j) dtype::store(p_.c.type, args_.c, to + j * stride, values[i + j]);
-      }
-    }
-  }
-  void put(std::int64_t row, double value, std::int64_t position) const {
-    if (p_.nan == Nan::kFirst) {
-      const double first = dtype::load(p_.a.type, args_.a, offset_of(kept_, row, 0));
-      if (std::isnan(first)) {
-        value = first;
-        position = 0;
-      }
-    }
-    if (p_.has_positions())
-      static_cast<std::int32_t*>(args_.positions)[offset_of(kept_, row, 2)] = static_cast<std::int32_t>(position);
-    if (!p_.has_values()) return;
-    const std::int64_t at = offset_of(kept_, row, 1);
-    value *= args_.alpha;
-    if (args_.beta != 0) value += args_.beta * dtype::load(p_.c.type, args_.c, at);
-    dtype::store(p_.c.type, args_.c, at, value);
+    if (args_.beta != 0)
+      for (std::int64_t i = 0; i < n; ++i) values[i] += args_.beta * dtype::load(p_.c.type, args_.c, to + i * stride);
+    if (stride == 1) return dtype::store_many(p_.c.type, args_.c, to, n, values);
+    const std::size_t size = size_of(p_.c.type);
+    alignas(double) unsigned char stored[common::kBlock * sizeof(double)];
+    dtype::store_many(p_.c.type, stored, 0, n, values);
+    common::copy_elements(size, stored, 1, static_cast<char*>(args_.c) + to * static_cast<std::int64_t>(size), stride,
+                          n);
   }
 
   const Problem& p_;
   const Loop& kept_;
   const Problem::Args& args_;
-  const std::int64_t length_;
-  const bool plain_;
 };
+
+/// Whether rows have one element, which is the value.
+bool is_copy(const Problem& p, const Problem::Args& args) {
+  if (p.length() != 1) return false;
+  if (!p.has_values()) return true;
+  const bool changes = p.op == Op::kAmax || p.op == Op::kNorm1 || p.op == Op::kNorm2 || p.nan == Nan::kZero ||
+                       (is_extreme(p.op) && p.nan == Nan::kIgnore);
+  return !changes && p.a.type == p.c.type && args.alpha == 1 && args.beta == 0;
+}
+
+/// Copies values; all positions are 0.
+void run_copy(Stream& stream, const Problem& p, const Problem::Args& args) {
+  if (p.has_values()) {
+    const TensorDesc* const operands[] = {&p.c, &p.a};
+    common::copy(stream, simplified_loop(operands), size_of(p.c.type), args.a, args.c);
+  }
+  if (p.has_positions()) {
+    const TensorDesc* const operands[] = {&p.positions};
+    const std::int32_t zero = 0;
+    common::copy(stream, simplified_loop(operands), sizeof zero, &zero, args.positions);
+  }
+}
 
 class CpuRows final : public Solver<Problem> {
  public:
@@ -133,12 +160,17 @@ class CpuRows final : public Solver<Problem> {
     const auto& kernels = kernels::kernels_of<kernels::ReduceKernels>(stream.info().isa);
     const auto* const kernel = kernels.kernel(kind_of(p), p.a.type);
     const Loops loops(p);
-    return [p, kernel, job = job_of(p), rows = common::RowLoops{loops.kept, loops.reduced}, task = t[0]](
-               Stream& on, const Args& args) {
+    common::RowLoops rows{loops.kept, loops.reduced};
+    for (Loop* const loop : {&rows.kept, &rows.reduced}) {
+      loop->operands = 1;
+      loop->merge();
+    }
+    return [p, kernel, job = job_of(p), kept = loops.kept, rows, task = t[0]](Stream& on, const Args& args) {
+      if (is_copy(p, args)) return run_copy(on, p, args);
       common::Operands operands;
       operands.outputs = 0;
       operands.push(args.a, size_of(p.a.type));
-      const Results results(p, rows, args);
+      const Results results(p, kept, args);
       common::reduce_many(on, rows, operands, *kernel, &job, results, task);
     };
   }
