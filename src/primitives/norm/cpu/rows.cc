@@ -120,11 +120,15 @@ bool is_in_place(const Problem& p) {
   return strides[0] == 1 && strides[1] == 1 && strides[2] <= 1 && (row.rank == 1 || row.inner().size >= kLongRun);
 }
 
-/// Whether rows are long runs, but those of elements that share a weight are not.
+/// Whether rows are long runs, but those of elements that share a weight are not, or so short that a copy of the
+/// weights pays for many images.
 bool expands(const Problem& p) {
+  constexpr std::int64_t kLongRun = 256, kManyImages = 16;
+  if (p.kind != Kind::kGroup || p.affine == Affine::kNo) return false;
   const TensorDesc x = split(p, p.x), y = split(p, p.y);
   const TensorDesc* const operands[] = {&y, &x};
-  return p.kind == Kind::kGroup && p.affine == Affine::kYes && !is_in_place(p) && rows_of(p, operands).reduced.flat();
+  const bool short_runs = row_of(p).inner().size < kLongRun && p.x.lens[0] >= kManyImages;
+  return (short_runs || !is_in_place(p)) && rows_of(p, operands).reduced.flat();
 }
 
 class CpuRows final : public Solver<Problem> {
@@ -141,8 +145,11 @@ class CpuRows final : public Solver<Problem> {
     return t[0] == 0 || p.work() > static_cast<double>(d.cache_bytes[1]);
   }
   TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
-    const std::int64_t run = row_of(p).inner().size * static_cast<std::int64_t>(size_of(p.x.type));
-    return {is_in_place(p) && common::fills_lines(run) && common::exceeds_caches(d, p.work()) ? 1 : 0};
+    const bool whole = expands(p);
+    const std::int64_t run =
+        (whole ? p.length() : row_of(p).inner().size) * static_cast<std::int64_t>(size_of(p.x.type));
+    const bool suits = (whole || is_in_place(p)) && common::fills_lines(run);
+    return {suits && common::exceeds_caches(d, p.work()) ? 1 : 0};
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
