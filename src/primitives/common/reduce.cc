@@ -40,15 +40,25 @@ Offsets offsets_of(const Cursor& at) {
   return offsets;
 }
 
+/// The operands that the kernel uses: without a second pass the reduced inputs alone.
+struct Used {
+  std::size_t first, end;
+};
+template <class A>
+Used used_by(const Operands& operands, const kernels::Reduction<A>& kernel) {
+  if (kernel.apply) return {0, operands.count};
+  return {operands.outputs, operands.outputs + kernel.reads};
+}
+
 /// Whether neighbours in the innermost kept dimension are contiguous in every operand that the kernel uses, or equal in
 /// inputs with one element per row, and neighbours in the innermost reduced one are not.
 template <class A>
 bool has_columns(const RowLoops& loops, const Operands& operands, const kernels::Reduction<A>& kernel) {
   if (loops.kept.inner().size < kLeastColumns) return false;
   const std::size_t reduced = operands.outputs + kernel.reads;
-  const std::size_t first = kernel.apply ? 0 : operands.outputs, end = kernel.apply ? operands.count : reduced;
+  const Used used = used_by(operands, kernel);
   const bool single = loops.reduced.count() == 1;
-  for (std::size_t o = first; o < end; ++o) {
+  for (std::size_t o = used.first; o < used.end; ++o) {
     const bool scalar = o < reduced && o + kernel.row_scalars >= reduced;
     if (loops.kept.inner().strides[o] != (scalar ? 0 : 1)) return false;
     if (!scalar && !single && loops.reduced.inner().strides[o] == 1) return false;
@@ -347,16 +357,16 @@ class Reducer {
   void finish_short_rows(const Group& all, RowsResult<A> result) const {
     alignas(64) unsigned char copies[kMaxOperands][kCopied * sizeof(double)];
     const std::int64_t most = std::min({kCopied / length_, kBlock, all.n});
+    const Used used = used_by(operands_, kernel_);
     for (std::int64_t first = 0; first < all.n; first += most) {
       const Group g{all.first + first, std::min(most, all.n - first)};
       kernels::Rows rows;
       rows.rows = length_;
       rows.n = g.n;
-      for (std::size_t o = 0; o < operands_.count; ++o) {
+      for (std::size_t o = used.first; o < used.end; ++o) {
         const bool repeats = o >= operands_.outputs && has_only_strides_of_0(loops_.reduced, o);
         const std::int64_t row_bytes = repeats ? 0 : most * static_cast<std::int64_t>(operands_.size[o]);
-        const bool is_read = !kernel_.apply ? o >= operands_.outputs && o < operands_.outputs + kernel_.reads
-                                            : o >= operands_.outputs || operands_.reads_outputs;
+        const bool is_read = o >= operands_.outputs || operands_.reads_outputs;
         if (is_read && (first == 0 || !has_only_strides_of_0(loops_.kept, o)))
           copy_rows<true>(o, g, repeats ? 1 : length_, copies[o], most);
         if (o < operands_.outputs) {
