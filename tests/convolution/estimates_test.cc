@@ -27,6 +27,20 @@ double estimate(const SolverBase& s, const DeviceInfo& d, const Problem& p) {
   return s.estimate(d, p, s.default_point(d, p));
 }
 
+/// The solver with the least estimate on an NVIDIA GPU, besides the reference.
+const SolverBase* fastest(const DeviceInfo& device, const Problem& p) {
+  const SolverBase* best = nullptr;
+  double least = INFINITY;
+  for (const SolverBase* s : solvers(p.direction, DeviceKind::kCuda)) {
+    if (s->info().reference || !s->is_applicable(device, p)) continue;
+    const double us = estimate(*s, device, p);
+    if (us >= least) continue;
+    best = s;
+    least = us;
+  }
+  return best;
+}
+
 struct Slow {
   const char* what;
   Direction direction;
@@ -91,14 +105,9 @@ TEST(Estimates, OneDimensionHasFastSolversOnGpus) {
           shape.channels_last = last;
           const Problem p = problem(direction, shape);
           SCOPED_TRACE(p.key());
-          const SolverBase* best = nullptr;
-          double least = INFINITY;
-          for (const SolverBase* s : solvers(direction, DeviceKind::kCuda)) {
-            if (s->info().reference || !s->is_applicable(device, p) || estimate(*s, device, p) >= least) continue;
-            best = s;
-            least = estimate(*s, device, p);
-          }
+          const SolverBase* best = fastest(device, p);
           ASSERT_NE(best, nullptr);
+          const double least = estimate(*best, device, p);
           EXPECT_EQ(std::string(best->info().name).find("Depthwise") != std::string::npos, p.depthwise())
               << best->info().name;
           constexpr double kNear = 10, kLaunchesUs = 15;
@@ -124,11 +133,7 @@ TEST(Estimates, DepthwiseOfVolumesHasFastSolversOnGpus) {
           shape.channels_last = last;
           const Problem p = problem(direction, shape);
           SCOPED_TRACE(p.key());
-          const SolverBase* best = nullptr;
-          for (const SolverBase* s : solvers(direction, DeviceKind::kCuda))
-            if (!s->info().reference && s->is_applicable(device, p) &&
-                (!best || estimate(*s, device, p) < estimate(*best, device, p)))
-              best = s;
+          const SolverBase* best = fastest(device, p);
           ASSERT_NE(best, nullptr);
           EXPECT_TRUE(std::string_view(best->info().name).starts_with("ConvGpuDepthwise")) << best->info().name;
         }
@@ -148,11 +153,7 @@ TEST(Estimates, LongFiltersRunOnMatrixUnits) {
                                                 .type = type,
                                                 .channels_last = last});
           SCOPED_TRACE(p.key());
-          const SolverBase* best = nullptr;
-          for (const SolverBase* s : solvers(direction, DeviceKind::kCuda))
-            if (!s->info().reference && s->is_applicable(device, p) &&
-                (!best || estimate(*s, device, p) < estimate(*best, device, p)))
-              best = s;
+          const SolverBase* best = fastest(device, p);
           ASSERT_NE(best, nullptr);
           const std::string_view name = best->info().name;
           EXPECT_EQ(name.starts_with("ConvCudaLongFilters"), taps >= 128) << name;
@@ -184,11 +185,7 @@ TEST(Estimates, FewTapsRunOnMatrixUnitsWhereThatIsFaster) {
                                             .type = r.type,
                                             .channels_last = r.last});
     SCOPED_TRACE(p.key());
-    const SolverBase* best = nullptr;
-    for (const SolverBase* s : solvers(r.direction, DeviceKind::kCuda))
-      if (!s->info().reference && s->is_applicable(device, p) &&
-          (!best || estimate(*s, device, p) < estimate(*best, device, p)))
-        best = s;
+    const SolverBase* best = fastest(device, p);
     ASSERT_NE(best, nullptr);
     EXPECT_EQ(std::string(best->info().name).starts_with("ConvCudaDepthwise1d"), r.on_matrix_units)
         << best->info().name;
