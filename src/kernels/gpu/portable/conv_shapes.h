@@ -1,6 +1,6 @@
-// Arguments of the specialised convolution kernels (two spatial dimensions), in structs of at most 128 bytes. Shared
-// with the host. "src" is the tensor that a kernel gathers (x, or dy for backward data), "dst" the one that it writes;
-// in backward weights they are x and dy.
+// Arguments of the specialised convolution kernels (of two spatial dimensions but for DepthwiseVolume), in structs of
+// at most 128 bytes. Shared with the host. "src" is the tensor that a kernel gathers (x, or dy for backward data),
+// "dst" the one that it writes; in backward weights they are x and dy.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/gpu/portable/divider.h"

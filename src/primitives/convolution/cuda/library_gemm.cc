@@ -19,7 +19,7 @@ using gpu::kMiB;
 constexpr std::int64_t kLine = 256;                   // bytes: alignment of the parts of the workspace
 constexpr std::int64_t kMaxPartialBytes = 64 * kMiB;  // bytes of partial gradients of the weights
 constexpr std::int64_t kMaxGroups = 8;                // one product per group
-constexpr std::int64_t kRow = 8;                      // elements of 16 bits whose multiples keep columns aligned
+constexpr std::int64_t kAlignedElements = 8;          // elements of 16 bits whose multiples keep columns aligned
 constexpr int kRelu = static_cast<int>(activation::Mode::kRelu);
 
 enum Knobs { kChoice, kLibraryMiB, kChunkMiB };
@@ -195,7 +195,7 @@ bool LibraryProduct::sums_too_much(const Problem& p) {
   const std::int64_t depth = p.c() / p.groups() * gpu::taps_of(p), filters = p.k() / p.groups();
   const std::int64_t pixels = gpu::pixels_of(p) * (p.y.is_channels_last() ? p.n() : 1);
   return p.direction == Direction::kBackwardWeights && p.x.type != DataType::kFloat && pixels > kMost &&
-         (depth % kRow != 0 || filters % kRow != 0);
+         (depth % kAlignedElements != 0 || filters % kAlignedElements != 0);
 }
 
 std::optional<gpu::Slices> LibraryProduct::slices_at(const Problem& p, const TunePoint& point) {
@@ -300,11 +300,11 @@ double LibraryProduct::slowdown() const {
   constexpr double kUnaligned = 3.5, kUnalignedDepth = 6, kUnalignedData = 2, kFewOutputs = 2.5, kFewChannels = 100;
   constexpr double kManyPixels = 12;
   const bool data = direction_ == Direction::kBackwardData;
-  if (cuts_channels() && slices.channels < kRow) return kFewChannels;
+  if (cuts_channels() && slices.channels < kAlignedElements) return kFewChannels;
   if (type_ == DataType::kFloat) return weights() && last_ && !tf32_ ? kManyPixels : 1;
-  if (!last_ && pixels_ % kRow != 0) return kUnaligned;
-  if (x_last_ && !columns.direct() && depth_ % kRow != 0) return data ? kUnalignedData : kUnalignedDepth;
-  return direction_ == Direction::kForward && filters_ < kRow ? kFewOutputs : 1;
+  if (!last_ && pixels_ % kAlignedElements != 0) return kUnaligned;
+  if (x_last_ && !columns.direct() && depth_ % kAlignedElements != 0) return data ? kUnalignedData : kUnalignedDepth;
+  return direction_ == Direction::kForward && filters_ < kAlignedElements ? kFewOutputs : 1;
 }
 
 void LibraryProduct::prepare(Stream& stream, const Problem& p) {
