@@ -183,6 +183,7 @@ TEST_F(LrnApi, ForwardErrors) {
   refused(t, Tensor(miopenHalf, kLens), {"data types must be equal"});
   refused(Tensor(miopenInt32, kLens), Tensor(miopenInt32, kLens), {"x is int32", "fp32, fp16, bf16 and fp64"});
   refused(Tensor(miopenFloat, {7}), Tensor(miopenFloat, {7}), {"rank 1", "2 to 5"});
+  refused(Tensor(miopenFloat, {1, 1, 1, 1, 1, 7}), t, {"rank 6", "2 to 5"});
   refused(t, Tensor(miopenFloat, kLens, {35, 35, 7, 1}), {"output y overlaps itself"});
   expect_bad(miopenLRNForward(handle, lrn, nullptr, nullptr, on_x, nullptr, t, on_y, false, nullptr),
              {"descriptor of x is null"});

@@ -71,8 +71,9 @@ void validate(const Problem& p) {
   require(p.mode == Mode::kPerActivation || p.mode == Mode::kSpatial,
           "batch norm mode {} is unknown: allowed are 0 (per activation) and 1 (spatial)", static_cast<int>(p.mode));
   const auto check = [&](const TensorDesc& t, const char* name) {
+    require(t.rank >= 2 && t.rank <= kMostRank, "{} has rank {}: batch norms need channels, so 2 to {} are allowed",
+            name, t.rank, kMostRank);
     require_float_tensor(t, name, kMostRank, "batch norms");
-    require(t.rank >= 2, "{} has rank 1: batch norms need channels, so 2 to {} are allowed", name, kMostRank);
     require_same_sizes(p.x, "x", t, name);
   };
   check(p.x, "x");

@@ -89,8 +89,8 @@ void validate(const Problem& p) {
           mode);
   require(p.window.n >= 1, "the window has 0 elements: at least 1 is allowed");
   const auto check = [&](const TensorDesc& t, const char* name) {
+    require(t.rank >= 2 && t.rank <= kMostRank, "{} has rank {}: 2 to {} are allowed", name, t.rank, kMostRank);
     require_float_tensor(t, name, kMostRank, "LRN functions");
-    require(t.rank >= 2, "{} has rank {}: 2 to {} are allowed", name, t.rank, kMostRank);
     require_same_type(p.x, "x", t, name);
     require_same_sizes(p.x, "x", t, name);
   };

@@ -41,8 +41,8 @@ void check_batch(const TensorDesc& t, const char* name, const TensorDesc& c) {
 }
 
 void check_matrices(const TensorDesc& t, const char* name) {
+  require(t.rank >= 2 && t.rank <= kMostRank, "{} has rank {}: matrices have 2 to {}", name, t.rank, kMostRank);
   require_float_tensor(t, name, kMostRank, "matrix products");
-  require(t.rank >= 2, "{} has rank {}: matrices have 2 to {}", name, t.rank, kMostRank);
 }
 
 }  // namespace
