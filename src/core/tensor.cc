@@ -205,7 +205,7 @@ std::string layout_name(const TensorDesc& t) {
   return "";
 }
 
-int merge_dimensions(std::span<TensorDesc* const> tensors, int most, int first) {
+int merge_dimensions(std::span<TensorDesc* const> tensors, int most, int first, int end) {
   const TensorDesc& model = *tensors.front();
   const auto differs = [&](const TensorDesc* t) { return t->rank != model.rank || t->lens != model.lens; };
   if (model.rank <= most || std::ranges::any_of(tensors, differs)) return first;
@@ -214,7 +214,7 @@ int merge_dimensions(std::span<TensorDesc* const> tensors, int most, int first) 
     const auto are_contiguous = [&](const TensorDesc* t) {
       return t->lens[left] == 1 || t->lens[right] == 1 || t->strides[left] == t->lens[right] * t->strides[right];
     };
-    if (d + 1 == first || !std::ranges::all_of(tensors, are_contiguous)) continue;
+    if (d + 1 == first || d + 1 == end || !std::ranges::all_of(tensors, are_contiguous)) continue;
     for (TensorDesc* t : tensors) {
       if (t->lens[right] == 1) t->strides[right] = t->strides[left];
       t->lens[right] *= t->lens[left];

@@ -64,9 +64,9 @@ std::array<std::int64_t, kMaxRank> meaningful_strides(const TensorDesc&);
 TensorDesc with_images(const TensorDesc&);
 
 /// Merges neighbouring dimensions that are contiguous in all tensors, the last ones first, until `most` remain or no
-/// more can be merged; nothing if the sizes of the tensors differ. Dimension `first` is not merged with those before
-/// it. Returns its number then.
-int merge_dimensions(std::span<TensorDesc* const> tensors, int most, int first = 0);
+/// more can be merged; nothing if the sizes of the tensors differ. Dimensions `first` and `end` are not merged with
+/// those before them. Returns the number of `first` then.
+int merge_dimensions(std::span<TensorDesc* const> tensors, int most, int first = 0, int end = kMaxRank);
 
 /// The first layout in which a tensor of these sizes is dense with these strides.
 std::optional<Layout> layout_of(const TensorDesc&);

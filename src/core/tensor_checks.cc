@@ -17,6 +17,11 @@ void require_float_tensor(const TensorDesc& t, const char* name, int max_rank, c
   require(!t.has_cast(), "{} has the cast type {}, which {} do not take", name, name_of(t.cast), users);
 }
 
+void require_merged(const TensorDesc& t, const char* name, int most) {
+  require(t.rank <= most, "{} has rank {}: 1 to {} are allowed, and more if neighbours can be merged", name, t.rank,
+          most);
+}
+
 void require_same_type(const TensorDesc& a, const char* a_name, const TensorDesc& b, const char* b_name) {
   require(a.type == b.type, "{} is {}, {} is {}: their data types must be equal", a_name, name_of(a.type), b_name,
           name_of(b.type));

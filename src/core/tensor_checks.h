@@ -8,6 +8,9 @@ namespace polymio {
 /// fp32, fp16, bf16 or fp64, rank 1 to `max_rank`, no vectors of channels and no cast. `users`: "activations".
 void require_float_tensor(const TensorDesc&, const char* name, int max_rank, const char* users);
 
+/// After merge_dimensions(): at most `most` remain.
+void require_merged(const TensorDesc&, const char* name, int most);
+
 void require_same_type(const TensorDesc& a, const char* a_name, const TensorDesc& b, const char* b_name);
 /// Channels of NCHWc layouts count singly.
 void require_same_sizes(const TensorDesc& a, const char* a_name, const TensorDesc& b, const char* b_name);

@@ -96,6 +96,26 @@ TEST_F(SoftmaxApi, EveryAlgorithmModeAndTypeOutOfPlaceAndInPlace) {
     }
 }
 
+/// Dimensions of rows and of pixels are merged, those of a row with others are not.
+TEST_F(SoftmaxApi, MoreDimensionsThanKernelsHave) {
+  for (const Ints& sizes : {Ints{2, 3, 2, 3, 2, 2}, Ints{2, 3, 1, 2, 2, 1, 3, 2}, Ints{1, 4, 2, 2, 1, 3, 2}})
+    for (const Kind kind : {Kind{1, 0}, {1, 1}, {2, 1}}) {
+      SCOPED_TRACE(testing::Message() << "rank " << sizes.size() << " mode " << kind.mode);
+      const Tensor desc(miopenFloat, sizes);
+      const ref::Tensor t(ref::Type::kFloat, {sizes.begin(), sizes.end()});
+      const Bytes x = random(t, 1, 4), dy = random(t, 2, 2);
+      Bytes y(x.size(), 0xff), dx(x.size(), 0xff);
+      expect_ok(forward(kind, desc, There(handle, x), There(handle, y)));
+      expect_right(wanted(kind, false, t), y, x, {});
+      expect_ok(backward(kind, desc, There(handle, y), There(handle, dy), There(handle, dx)));
+      expect_right(wanted(kind, true, t), dx, y, dy);
+    }
+  const Tensor apart(miopenFloat, {2, 2, 2, 2, 2, 2}, {3, 7, 15, 31, 63, 127});
+  std::vector<float> memory(512);
+  expect_bad(forward({1, 1}, apart, memory.data(), memory.data()), {"x has rank 6", "1 to 5", "merged"});
+  expect_bad(backward({1, 1}, apart, memory.data(), memory.data(), memory.data()), {"y has rank 6", "merged"});
+}
+
 TEST_F(SoftmaxApi, TheFirstFunctionsAreAccurateOverChannels) {
   if (!sampled()) return;
   const Tensor desc(miopenFloat, kSizes);

@@ -68,11 +68,8 @@ void validate(const Problem& p) {
     require_same_type(p.x, "x", t, name);
     require_same_sizes(p.x, "x", t, name);
   };
-  if (p.x.rank > kMostRank) {
-    require_same_sizes(p.x, "x", p.y, "y");
-    fail(Status::kBadParm, "x has rank {}: 1 to {} are allowed, and more if neighbours can be merged", p.x.rank,
-         kMostRank);
-  }
+  if (p.x.rank > kMostRank) require_same_sizes(p.x, "x", p.y, "y");
+  require_merged(p.x, "x", kMostRank);
   require_float_tensor(p.x, "x", kMostRank, "activations");
   check(p.y, "y");
   if (!p.forward()) {

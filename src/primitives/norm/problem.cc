@@ -155,8 +155,7 @@ Problem make_problem(Kind kind, Direction direction, Affine affine, const Extent
       if (d->rank > 0) given[count++] = d;
     p.extent.first = merge_dimensions({given.data(), count}, kMostRank, static_cast<int>(p.extent.first));
   }
-  require(p.x.rank <= kMostRank, "x has rank {}: 1 to {} are allowed, and more if neighbours can be merged", p.x.rank,
-          kMostRank);
+  require_merged(p.x, "x", kMostRank);
   const bool group = kind == Kind::kGroup;
   p.parameters = common_type({{t.weight, "weight"}, {t.bias, "bias"}, {t.dw, "dw"}, {t.db, "db"}},
                              group ? p.x.lens[1] : p.length(), group ? "channel" : "element of a row", p.x.type);

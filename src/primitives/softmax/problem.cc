@@ -9,22 +9,32 @@
 #include "primitives/softmax/solvers.h"
 
 namespace polymio::softmax {
+namespace {
 
-Problem forward_problem(Algorithm algorithm, Mode mode, const TensorDesc& x, const TensorDesc& y) {
+/// Rows stay apart from the dimensions before them, and channels from those after them.
+Problem make_problem(Direction direction, Algorithm algorithm, Mode mode, const TensorDesc& in, const TensorDesc& out,
+                     const TensorDesc* dy = nullptr) {
   Problem p;
+  p.direction = direction;
   p.algorithm = algorithm;
   p.mode = mode;
-  p.in = with_images(x);
-  p.out = with_images(y);
+  p.in = with_images(in);
+  p.out = with_images(out);
+  if (dy) p.dy = with_images(*dy);
+  TensorDesc* const all[] = {&p.in, &p.out, &p.dy};
+  merge_dimensions({all, dy ? 3u : 2u}, kMostRank, 1, mode == Mode::kChannel ? 2 : kMaxRank);
   return p;
+}
+
+}  // namespace
+
+Problem forward_problem(Algorithm algorithm, Mode mode, const TensorDesc& x, const TensorDesc& y) {
+  return make_problem(Direction::kForward, algorithm, mode, x, y);
 }
 
 Problem backward_problem(Algorithm algorithm, Mode mode, const TensorDesc& y, const TensorDesc& dy,
                          const TensorDesc& dx) {
-  Problem p = forward_problem(algorithm, mode, y, dx);
-  p.direction = Direction::kBackward;
-  p.dy = with_images(dy);
-  return p;
+  return make_problem(Direction::kBackward, algorithm, mode, y, dx, &dy);
 }
 
 std::int64_t Problem::row_size() const {
@@ -68,6 +78,8 @@ void validate(const Problem& p) {
   require(algorithm >= 0 && algorithm < kAlgorithms,
           "softmax algorithm {} is unknown: allowed are 0 (fast), 1 (accurate), 2 (log)", algorithm);
   require(mode >= 0 && mode < kModes, "softmax mode {} is unknown: allowed are 0 (instance), 1 (channel)", mode);
+  if (p.in.rank > kMostRank) require_same_sizes(p.in, p.in_name(), p.out, p.out_name());
+  require_merged(p.in, p.in_name(), kMostRank);
   require_float_tensor(p.in, p.in_name(), kMostRank, "softmax");
   const auto check = [&](const TensorDesc& t, const char* name) {
     require_float_tensor(t, name, kMostRank, "softmax");

@@ -55,7 +55,7 @@ struct Problem final : ProblemOf<Problem> {
   const char* out_name() const { return forward() ? "y" : "dx"; }
 };
 
-/// A tensor of rank 1 becomes one image. Not validated.
+/// A tensor of rank 1 becomes one image; more dimensions than 5 are merged where they can be. Not validated.
 Problem forward_problem(Algorithm, Mode, const TensorDesc& x, const TensorDesc& y);
 Problem backward_problem(Algorithm, Mode, const TensorDesc& y, const TensorDesc& dy, const TensorDesc& dx);
 
