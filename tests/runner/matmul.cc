@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "primitives/matmul/matmul.h"
+#include "reference/activation.h"
 #include "tests/runner/line.h"
 #include "tests/runner/runner.h"
 #include "tests/runner/tensors.h"
@@ -18,7 +19,8 @@ namespace {
 
 using matmul::Problem;
 
-constexpr std::int64_t kRelu = 3;
+constexpr std::int64_t kRelu = 3, kSwish = 11;
+constexpr double kSwishAlpha = 0.5;
 constexpr driver::Choice kResultTypes[] = {{"", driver::kNoType}, {"fp32", driver::kFloat}};
 
 struct Args {
@@ -46,7 +48,7 @@ struct Args {
             {"", "c_strides", Integers{&c_strides}, "of c"},
             {"", "offset", Integer{&offset, 0, kMost}, "elements before the matrices in their buffers"},
             {"", "bias", Integer{&bias, 0, 1}, "an element per column is added"},
-            {"", "activation", Integer{&activation, 0, kRelu}, "0: none, 3: ReLU"},
+            {"", "activation", Integer{&activation, 0, kSwish}, "0: none, 3: ReLU, 11: swish"},
             {"A", "alpha", driver::Real{&alpha}, "scale of the product"},
             {"B", "beta", driver::Real{&beta}, "scale of the old c"}};
   }
@@ -85,8 +87,9 @@ class MatmulCase final : public Case {
       problem_.a.lens[problem_.column()] = 0;
       problem_.b.lens[problem_.row()] = 0;
     }
-    if (args.activation != 0 && args.activation != kRelu)
-      throw std::invalid_argument(fmt::format("--activation {}: allowed are 0 and {}", args.activation, kRelu));
+    if (args.activation != 0 && args.activation != kRelu && args.activation != kSwish)
+      throw std::invalid_argument(
+          fmt::format("--activation {}: allowed are 0, {} and {}", args.activation, kRelu, kSwish));
     problem_.epilogue = {args.bias != 0, static_cast<int>(args.activation)};
     matmul::validate(problem_);
     operands = {{wanted_.a}, {wanted_.b}, {wanted_.c, args.beta != 0 ? Use::kUpdated : Use::kWritten}};
@@ -108,6 +111,9 @@ class MatmulCase final : public Case {
       operands[i].content = random_tensor(operands[i].tensor, i + 1, Gaps::kNan);
     expected_ = evaluate(wanted_, operands[0].content.data(), operands[1].content.data(), operands[2].content.data());
     const auto columns = static_cast<std::size_t>(wanted_.c.lens.back());
+    reference::Activation swish;
+    swish.mode = reference::ActivationMode::kSwish;
+    swish.alpha = kSwishAlpha;
     for (std::size_t i = 0; i < expected_.value.size(); ++i) {
       double &value = expected_.value[i], &magnitude = expected_.magnitude[i];
       // The sum may be rounded to c's type before the rest is applied.
@@ -119,6 +125,11 @@ class MatmulCase final : public Case {
         magnitude += std::fabs(bias);
       }
       if (args_.activation == kRelu) value = std::max(value, 0.0);
+      if (args_.activation == kSwish) {
+        value = reference::activate(swish, value);
+        // Its slope is at most 1.1, and it has about eight roundings, where a sum of one product has four.
+        magnitude = 1.1 * magnitude + 2 * std::fabs(value);
+      }
     }
   }
   /// With an offset, from that many elements before the matrices.
@@ -136,6 +147,7 @@ class MatmulCase final : public Case {
     args.b_at = args_.offset;
     args.c_at = args_.offset;
     if (args_.bias != 0) args.bias = data[3];
+    args.activation_alpha = kSwishAlpha;
     args.alpha = args_.alpha;
     args.beta = args_.beta;
     args.workspace = workspace;
