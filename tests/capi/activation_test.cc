@@ -263,25 +263,27 @@ TEST_F(ActivationApi, InterleavedViewsOfOneBufferAreFine) {
 
 TEST_F(ActivationApi, GatedLinearUnit) {
   for (const miopenDataType_t type : {miopenFloat, miopenHalf, miopenBFloat16, miopenDouble})
-    for (const int dim : {0, 1, 2}) {
-      SCOPED_TRACE("type " + std::to_string(type) + " dim " + std::to_string(dim));
-      Ints small = {4, 6, 8};
-      small[static_cast<std::size_t>(dim)] /= 2;
-      const Tensor in(type, {4, 6, 8}), out(type, small);
-      const ref::Tensor in_plain(static_cast<ref::Type>(type), {4, 6, 8});
-      const ref::Tensor out_plain(static_cast<ref::Type>(type), {small[0], small[1], small[2]});
-      const auto x = ramp(in_plain, -4, 4), dy = ramp(out_plain, 1, -1);
-      std::vector<unsigned char> y(dy.size(), 0xff), dx(x.size(), 0xff);
-      const auto along = static_cast<std::uint32_t>(dim);
-      expect_ok(miopenGLUForward(handle, in, There(handle, x), out, There(handle, y), along));
-      expect_ok(miopenGLUBackward(handle, in, There(handle, x), out, There(handle, dy), in, There(handle, dx), along));
-      const auto how = [&](const ref::Tensor& t) { return arithmetic(wanted(0, false, t)); };
-      const auto d = static_cast<std::size_t>(dim);
-      EXPECT_TRUE(ref::compare(how(out_plain), out_plain, y.data(), ref::glu(in_plain, x.data(), d)).ok());
-      EXPECT_TRUE(ref::compare(how(in_plain), in_plain, dx.data(),
-                               ref::glu_backward(in_plain, x.data(), out_plain, dy.data(), d))
-                      .ok());
-    }
+    for (const Ints& sizes : {Ints{4, 6, 8}, Ints{2, 4, 2, 3, 2, 4}, Ints{2, 1, 2, 2, 4, 1, 2, 2}})
+      for (std::size_t dim = 0; dim < sizes.size(); ++dim) {
+        if (sizes[dim] % 2 != 0) continue;
+        SCOPED_TRACE(testing::Message() << "type " << type << " rank " << sizes.size() << " dim " << dim);
+        Ints small = sizes;
+        small[dim] /= 2;
+        const Tensor in(type, sizes), out(type, small);
+        const ref::Tensor in_plain(static_cast<ref::Type>(type), {sizes.begin(), sizes.end()});
+        const ref::Tensor out_plain(static_cast<ref::Type>(type), {small.begin(), small.end()});
+        const auto x = ramp(in_plain, -4, 4), dy = ramp(out_plain, 1, -1);
+        std::vector<unsigned char> y(dy.size(), 0xff), dx(x.size(), 0xff);
+        const auto along = static_cast<std::uint32_t>(dim);
+        expect_ok(miopenGLUForward(handle, in, There(handle, x), out, There(handle, y), along));
+        expect_ok(
+            miopenGLUBackward(handle, in, There(handle, x), out, There(handle, dy), in, There(handle, dx), along));
+        const auto how = [&](const ref::Tensor& t) { return arithmetic(wanted(0, false, t)); };
+        EXPECT_TRUE(ref::compare(how(out_plain), out_plain, y.data(), ref::glu(in_plain, x.data(), dim)).ok());
+        EXPECT_TRUE(ref::compare(how(in_plain), in_plain, dx.data(),
+                                 ref::glu_backward(in_plain, x.data(), out_plain, dy.data(), dim))
+                        .ok());
+      }
   const Tensor odd(miopenFloat, {2, 3}), even(miopenFloat, {2, 4});
   float a[8] = {}, b[8] = {};
   expect_bad(miopenGLUForward(handle, odd, a, even, b, 1), {"size 3", "even"});

@@ -34,10 +34,11 @@ struct BatchNormApi : testing::Test {
     wanted.x = wanted.dy = wanted.out = {ref::Type::kFloat, {4, 6, 5, 7}};
     wanted.scales = wanted.biases = wanted.moments = {ref::Type::kFloat, {1, 6, 1, 1}};
   }
-  void set_relu() {
-    expect_ok(miopenSetActivationDescriptor(activation, miopenActivationCLIPPEDRELU, 0.75, 0, 0));
-    wanted.activation.mode = ref::ActivationMode::kClippedRelu;
+  void set_activation(miopenActivationMode_t mode) {
+    expect_ok(miopenSetActivationDescriptor(activation, mode, 0.75, 0.5, 0));
+    wanted.activation.mode = static_cast<ref::ActivationMode>(mode);
     wanted.activation.alpha = 0.75;
+    wanted.activation.beta = 0.5;
   }
 
   /// The results for `direction`; with moments where given.
@@ -155,7 +156,7 @@ TEST_F(BatchNormApi, ForwardTrainingKeepsPreviousMoments) {
 }
 
 TEST_F(BatchNormApi, ForwardTrainingActivation) {
-  set_relu();
+  set_activation(miopenActivationCLIPPEDRELU);
   Floats running_mean = mean, running_variance = variance;
   expect_ok(miopenBatchNormForwardTrainingActivation(
       handle, kSpatial, one(), zero(), t, there(x), t, there(out), p, p, p, p, there(scale), there(bias), kFactor,
@@ -164,7 +165,7 @@ TEST_F(BatchNormApi, ForwardTrainingActivation) {
 }
 
 TEST_F(BatchNormApi, ForwardTrainingActivationKeepsPreviousMoments) {
-  set_relu();
+  set_activation(miopenActivationCLIPPEDRELU);
   Floats before_mean = mean, before_variance = variance, next_mean(6, kNan), next_variance(6, kNan);
   expect_ok(miopenBatchNormForwardTrainingActivation_V2(handle, kSpatial, one(), zero(), t, there(x), t, there(out), p,
                                                         p, p, p, there(scale), there(bias), kFactor, there(before_mean),
@@ -196,7 +197,7 @@ TEST_F(BatchNormApi, ForwardInferenceOfInverseVariances) {
 }
 
 TEST_F(BatchNormApi, ForwardInferenceActivation) {
-  set_relu();
+  set_activation(miopenActivationCLIPPEDRELU);
   expect_ok(miopenBatchNormForwardInferenceActivation(handle, kSpatial, one(), zero(), t, there(x), t, there(out), p, p,
                                                       p, p, there(scale), there(bias), there(mean), there(variance),
                                                       kEpsilon, activation));
@@ -204,7 +205,7 @@ TEST_F(BatchNormApi, ForwardInferenceActivation) {
 }
 
 TEST_F(BatchNormApi, ForwardInferenceActivationOfInverseVariances) {
-  set_relu();
+  set_activation(miopenActivationCLIPPEDRELU);
   expect_ok(miopenBatchNormForwardInferenceActivationInvVariance(handle, kSpatial, one(), zero(), t, there(x), t,
                                                                  there(out), p, p, p, p, there(scale), there(bias),
                                                                  there(mean), there(variance), activation));
@@ -245,7 +246,7 @@ TEST_F(BatchNormApi, BackwardOfFourDescriptors) {
 }
 
 TEST_F(BatchNormApi, BackwardActivation) {
-  set_relu();
+  set_activation(miopenActivationCLIPPEDRELU);
   expect_ok(miopenBatchNormBackwardActivation(handle, kSpatial, one(), zero(), one(), zero(), t, there(x), t, there(dy),
                                               t, there(out), p, p, p, p, there(scale), there(bias), there(dscale),
                                               there(dbias), kEpsilon, nullptr, nullptr, activation));
@@ -261,10 +262,7 @@ TEST_F(BatchNormApi, EveryActivation) {
   for (const auto mode : {miopenActivationLOGISTIC, miopenActivationTANH, miopenActivationSOFTRELU, miopenActivationABS,
                           miopenActivationLEAKYRELU, miopenActivationELU}) {
     const testing::ScopedTrace trace("activation", 0, std::to_string(mode));
-    expect_ok(miopenSetActivationDescriptor(activation, mode, 0.75, 0.5, 0));
-    wanted.activation.mode = static_cast<ref::ActivationMode>(mode);
-    wanted.activation.alpha = 0.75;
-    wanted.activation.beta = 0.5;
+    set_activation(mode);
     Floats running_mean = mean, running_variance = variance;
     expect_ok(miopenBatchNormForwardTrainingActivation(
         handle, kSpatial, one(), zero(), t, there(x), t, there(out), p, p, p, p, there(scale), there(bias), kFactor,
@@ -287,12 +285,56 @@ TEST_F(BatchNormApi, EveryActivation) {
   }
 }
 
+// In passes, between tensors of 16 bits whose gaps differ; also to dx in fp32.
+TEST_F(BatchNormApi, OtherActivationsOf16BitsInStridedTensors) {
+  set_activation(miopenActivationTANH);
+  const Ints rows = {260, 42, 8, 1}, pixels = {270, 1, 50, 7}, apart = {430, 70, 14, 2};
+  const auto tensor = [](miopenDataType_t type, const Ints& strides) {
+    return ref::Tensor(static_cast<ref::Type>(type), {4, 6, 5, 7}, {strides.begin(), strides.end()});
+  };
+  const auto narrowed = [](const Floats& values, const ref::Tensor& to) {
+    std::vector<unsigned char> bytes(to.bytes(), 0xff);
+    for (std::int64_t i = 0; i < to.count(); ++i)
+      ref::store(to.type, bytes.data(), to.offset(i), static_cast<double>(values[static_cast<std::size_t>(i)]));
+    return bytes;
+  };
+  for (const auto type : {miopenHalf, miopenBFloat16})
+    for (const auto gradient : {type, miopenFloat}) {
+      const testing::ScopedTrace trace("types", 0, std::to_string(type) + " " + std::to_string(gradient));
+      const Tensor of_x(type, kSizes, rows), of_y(type, kSizes, pixels);
+      const Tensor of_dy(gradient, kSizes, apart), of_dx(gradient, kSizes, pixels);
+      wanted.x = tensor(type, rows);
+      wanted.dy = tensor(gradient, apart);
+      const auto from = narrowed(x, wanted.x), of_gradient = narrowed(dy, wanted.dy);
+      const auto expect_result = [&](const auto& direction, miopenDataType_t of_type, auto& got) {
+        wanted.out = tensor(of_type, pixels);
+        wanted.direction = direction;
+        const auto expected = evaluate(wanted, {from.data(), of_gradient.data(), nullptr, scale.data(), bias.data()});
+        const auto found = ref::compare(arithmetic(wanted, wanted.out.type), wanted.out, got.data(), expected.out);
+        EXPECT_TRUE(found.ok()) << "element " << found.index << " is " << found.got << " instead of " << found.want;
+        const auto used = ref::element_bytes(wanted.out);
+        for (std::size_t i = 0; i < got.size(); ++i)
+          EXPECT_TRUE(used[i] || got[i] == 0xff) << "byte " << i << " of a gap";
+        return expected;
+      };
+      std::vector<unsigned char> y(tensor(type, pixels).bytes(), 0xff), dx(tensor(gradient, pixels).bytes(), 0xff);
+      expect_ok(miopenBatchNormForwardTrainingActivation(
+          handle, kSpatial, one(), zero(), of_x, There(handle, from), of_y, There(handle, y), p, p, p, p, there(scale),
+          there(bias), kFactor, nullptr, nullptr, kEpsilon, nullptr, nullptr, activation));
+      expect_result(ref::BatchNorm::Direction::kTraining, type, y);
+      expect_ok(miopenBatchNormBackwardActivation(handle, kSpatial, one(), zero(), one(), zero(), of_x,
+                                                  There(handle, from), of_dy, There(handle, of_gradient), of_dx,
+                                                  There(handle, dx), p, p, p, p, there(scale), there(bias),
+                                                  there(dscale), there(dbias), kEpsilon, nullptr, nullptr, activation));
+      const auto expected = expect_result(ref::BatchNorm::Direction::kBackward, gradient, dx);
+      expect_near(dscale, expected.dscale, "the gradient of the scale");
+      expect_near(dbias, expected.dbias, "the gradient of the bias");
+    }
+}
+
 // y is added to, and dx is dy or x.
 TEST_F(BatchNormApi, OtherActivationsInMemoryOfTheHandle) {
-  expect_ok(miopenSetActivationDescriptor(activation, miopenActivationTANH, 0.75, 0.5, 0));
-  wanted.activation.mode = ref::ActivationMode::kTanh;
-  wanted.activation.alpha = 0.75;
-  wanted.activation.beta = 0.5;
+  set_activation(miopenActivationTANH);
   float half = 0.5f, two = 2;
   out = dy;
   expect_ok(miopenBatchNormForwardTrainingActivation(handle, kSpatial, &two, &half, t, there(x), t, there(out), p, p, p,
@@ -401,12 +443,14 @@ TEST_F(BatchNormApi, ErrorsNameWhatIsWrongAndWriteNothing) {
   expect_bad(train(t, in, t, to, nullptr, s, b), {"scale", "null"});
   expect_bad(train(t, in, t, to, p, nullptr, b), {"scale", "null"});
   expect_bad(train(t, in, t, to, p, s, nullptr), {"bias", "null"});
-  const Tensor other(miopenFloat, {4, 6, 5, 6}), half(miopenHalf, kSizes), flat(miopenFloat, {6});
+  const Tensor other(miopenFloat, {4, 6, 5, 6}), half(miopenHalf, kSizes), flat(miopenFloat, {6}),
+      six(miopenFloat, {4, 6, 5, 7, 1, 1});
   const Tensor five(miopenFloat, {1, 5, 1, 1}), ints(miopenInt32, kOnePerChannel), three(miopenFloat, {1, 6, 1});
   const Tensor apart(miopenFloat, kOnePerChannel, {12, 2, 1, 1});
   expect_bad(train(t, in, other, to, p, s, b), {"4x6x5x6", "4x6x5x7"});
   expect_bad(train(t, in, half, to, p, s, b), {"fp16", "fp32", "equal"});
   expect_bad(train(flat, in, flat, to, p, s, b), {"rank 1"});
+  expect_bad(train(six, in, six, to, p, s, b), {"x has rank 6", "2 to 5"});
   expect_bad(train(t, in, t, to, five, s, b), {"1x5x1x1", "1x6x1x1"});
   expect_bad(train(t, in, t, to, three, s, b), {"1x6x1", "1x6x1x1"});
   expect_bad(train(t, in, t, to, ints, s, b), {"int32", "fp32"});

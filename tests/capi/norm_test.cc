@@ -19,14 +19,14 @@ using ref::NormKind;
 Bytes wave(const ref::Tensor& t, double scale, double shift) {
   Bytes bytes(t.bytes());
   for (std::int64_t i = 0; i < t.count(); ++i)
-    ref::store(t.type, bytes.data(), i, shift + scale * std::sin(static_cast<double>(i * i % 101)));
+    ref::store(t.type, bytes.data(), t.offset(i), shift + scale * std::sin(static_cast<double>(i * i % 101)));
   return bytes;
 }
 
 /// The tensors of a problem with contents, as the reference describes it, and all its calls.
 struct Norm {
   Norm(miopenHandle_t h, NormKind kind, miopenDataType_t type, bool affine, const std::vector<std::int64_t>& lens,
-       std::int64_t first = 1, std::int64_t groups = 1)
+       std::int64_t first = 1, std::int64_t groups = 1, const std::vector<std::int64_t>& strides = {})
       : handle(h) {
     p.kind = kind;
     p.affine = affine;
@@ -34,10 +34,10 @@ struct Norm {
     p.groups = groups;
     p.epsilon = kFloatEpsilon;
     p.parameters = p.statistics = static_cast<ref::Type>(type);
-    p.x = p.x2 = p.dy = p.out = ref::Tensor(p.parameters, lens);
+    p.x = p.x2 = p.dy = p.out = ref::Tensor(p.parameters, lens, strides);
     for (const auto& [desc, tensor] :
          {std::pair{&of_x, p.x}, {&of_parameter, p.parameter()}, {&of_statistic, p.statistic()}})
-      desc->set(type, Ints(tensor.lens.begin(), tensor.lens.end()));
+      desc->set(type, Ints(tensor.lens.begin(), tensor.lens.end()), Ints(tensor.strides.begin(), tensor.strides.end()));
     x = wave(p.x, 1, 0.5);
     x2 = wave(p.x, 0.5, -1);
     dy = wave(p.x, 2, 0);
@@ -159,6 +159,16 @@ TEST_F(NormApi, AnyFirstDimensionOfAnyRank) {
     Norm rms(handle, NormKind::kRms, miopenFloat, true, lens);
     rms.check_forward();
     rms.check_backward();
+  }
+}
+
+/// Dimensions are merged within rows and among them, but not across gaps.
+TEST_F(NormApi, GapsBetweenRowsOfSixDimensions) {
+  const std::vector<std::int64_t> lens = {2, 3, 2, 2, 3, 5}, strides = {300, 100, 50, 15, 5, 1};
+  for (const NormKind kind : {NormKind::kLayer, NormKind::kRms}) {
+    Norm norm(handle, kind, miopenFloat, true, lens, 3, 1, strides);
+    norm.check_forward();
+    norm.check_backward();
   }
 }
 
