@@ -68,10 +68,7 @@ double activate_backward(const Activation& p, double x, double dy) {
     case ActivationMode::kLeakyRelu: return x > 0 ? dy : p.alpha * dy;
     case ActivationMode::kElu: return x > 0 ? dy : dy * p.alpha * std::exp(x);
     case ActivationMode::kClamp: return p.alpha < x && x <= p.beta ? dy : 0;
-    case ActivationMode::kSwish: {
-      const double s = sigmoid(p.alpha * x);
-      return dy * (s + p.alpha * x * s * (1 - s));
-    }
+    case ActivationMode::kSwish:  // no API has its gradient
     case ActivationMode::kPassthru: break;
   }
   return dy;

@@ -42,7 +42,8 @@ double value_at(Mode mode, const Parameters& p, double x) {
 
 double gradient_at(Mode mode, const Parameters& p, double x, double dy) {
   switch (mode) {
-    case Mode::kPassthru: break;
+    case Mode::kPassthru:
+    case Mode::kSwish: break;  // of epilogues, which have no gradients
     case Mode::kLogistic: return dy * logistic(x) * logistic(-x);
     case Mode::kTanh: {
       const double u = std::exp(-2 * std::fabs(p.alpha * x));
@@ -59,7 +60,6 @@ double gradient_at(Mode mode, const Parameters& p, double x, double dy) {
     case Mode::kLeakyRelu: return x <= 0 ? dy * p.alpha : dy;
     case Mode::kElu: return x <= 0 ? dy * p.alpha * std::exp(x) : dy;
     case Mode::kClamp: return x <= p.alpha || x > p.beta ? 0 : dy;
-    case Mode::kSwish: return dy * logistic(p.alpha * x) * (1 + p.alpha * x * logistic(-p.alpha * x));
   }
   return dy;
 }

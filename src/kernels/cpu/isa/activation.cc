@@ -133,9 +133,6 @@ Vec<T> backward(Vec<T> x, Vec<T> dy, const Constants<T>& c) {
   } else if constexpr (kMode == kClamp) {
     const Vec<T> below = x > broadcast<T>(c.beta) ? zero : dy;
     return x <= broadcast<T>(c.alpha) ? zero : below;
-  } else if constexpr (kMode == kSwish) {
-    const Vec<T> z = x * c.alpha;
-    return dy * logistic<T>(z) * (one + z * logistic<T>(-z));
   }
   return dy;
 }
@@ -217,6 +214,7 @@ void glu_of(bool backward, const Run& run) {
 constexpr int mode_of(std::size_t index) { return static_cast<int>(index) / kActivationPasses; }
 constexpr Pass pass_of(std::size_t index) {
   const int mode = mode_of(index);
+  if (mode == kSwish) return Pass::kForward;  // epilogues have no gradients
   const Pass pass = static_cast<Pass>(static_cast<int>(index) % kActivationPasses);
   const bool has_own = mode == kLogistic || mode == kTanh || mode == kSoftrelu || mode == kElu;
   return pass == Pass::kBackwardFromY && !has_own ? Pass::kBackward : pass;
