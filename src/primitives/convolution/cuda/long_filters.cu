@@ -5,6 +5,7 @@
 // images. fp32 becomes three parts of bf16 that add up to it; six of their nine products matter. Tensors may have any
 // strides.
 // SPDX-License-Identifier: MIT
+#include "kernels/gpu/portable/bf16_parts.h"
 #include "kernels/gpu/sm90/barrier.cuh"
 #include "kernels/gpu/sm90/conv_shape.h"
 #include "kernels/gpu/sm90/warp.cuh"
@@ -115,7 +116,7 @@ struct ConvLongFilters {
   }
 
   /// The parts of two elements, the largest first. Returns what carries into a sign for an infinity or NaN, or for what
-  /// parts cannot represent: magnitudes below 2^-110 but 0, or from 2^63 on.
+  /// parts cannot represent.
   static DEVICE u32 split(u32 first, u32 second, u32 (&parts)[kParts]) {
     if constexpr (kParts > 1) {
       float a = sum_of<float>(first), b = sum_of<float>(second);
@@ -131,11 +132,6 @@ struct ConvLongFilters {
       parts[0] = first | second << 16;
       return kOne + (parts[0] & kMask);
     }
-  }
-  static DEVICE bool has_no_parts(u32 bits) {
-    constexpr u32 kLeast = 0x08800000, kMost = 0x5f000000;
-    const u32 magnitude = bits & 0x7fffffff;
-    return magnitude != 0 && magnitude - kLeast >= kMost - kLeast;
   }
 
   /// `count` elements from source[first] on, a multiple of kUnit: units of 16 bytes of each part.

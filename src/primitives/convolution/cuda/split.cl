@@ -2,14 +2,10 @@
 // each the rounding of what the parts before leave. All low parts of a tensor come first, then the high, then the
 // middle ones.
 // SPDX-License-Identifier: MIT
-#include "kernels/gpu/portable/portable.h"
+#include "kernels/gpu/portable/bf16_parts.h"
 
 #define THREADS 256
 #define UNIT 8  // elements of a thread
-
-// Magnitudes, as bits, of which all parts are normal numbers and whose products are finite: 2^-110 to 2^63.
-#define LEAST 0x08800000u
-#define MOST 0x5f000000u
 
 typedef struct {
   u32 low, high, middle, outside;
@@ -23,11 +19,6 @@ INLINE u16 round_off(float* v) {
   return part;
 }
 
-INLINE u32 is_outside(u32 bits) {
-  const u32 magnitude = bits & 0x7fffffffu;
-  return magnitude != 0 && magnitude - LEAST >= MOST - LEAST;
-}
-
 INLINE Split split_pair(u32 first, u32 second) {
   float a = FLOAT_OF_BITS(first), b = FLOAT_OF_BITS(second);
   Split s;
@@ -35,7 +26,7 @@ INLINE Split split_pair(u32 first, u32 second) {
   s.high = pair_of(high_a, high_b);
   s.middle = pair_of(middle_a, middle_b);
   s.low = pair_of(bf16_of_float(a), bf16_of_float(b));
-  s.outside = is_outside(first) | is_outside(second);
+  s.outside = has_no_parts(first) | has_no_parts(second);
   return s;
 }
 
