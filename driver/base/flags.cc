@@ -69,9 +69,10 @@ struct Assign {
 
   void operator()(const Integer& type) const {
     std::int64_t value = 0;
-    if (!read_number(text, value) || value < type.low || value > type.high) {
+    if (!read_number(text, value) || value < type.low || value > type.high || (value - type.low) % type.step != 0) {
       refuse_value(flag, text,
                    type.low == type.high ? fmt::format("{}", type.low)
+                   : type.step > 1       ? fmt::format("{} or {}", type.low, type.high)
                                          : fmt::format("an integer from {} to {}", type.low, type.high));
     }
     *type.variable = value;

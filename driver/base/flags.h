@@ -32,7 +32,7 @@ struct Choice {
 // The types of flags, with the variable that gets the value.
 struct Integer {
   std::int64_t* variable;
-  std::int64_t low, high;
+  std::int64_t low, high, step = 1;
 };
 struct Real {
   double* variable;

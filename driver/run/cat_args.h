@@ -19,7 +19,7 @@ struct CatArgs {
     static constexpr const char* kNames[] = {"input1", "input2", "input3", "input4",
                                              "input5", "input6", "input7", "input8"};
     static constexpr const char* kLetters[] = {"1", "2", "3", "4", "5", "6", "7", "8"};
-    Flags all{{"F", "forw", Integer{&directions, 1, 1}, "1 forward", Part::kOption},
+    Flags all{{"F", "forw", Integer{&directions, 0, 1}, "1 forward, 0 the same", Part::kOption},
               {"d", "dim", Integer{&dim, -8, 7}, "dimension of the concatenation", Part::kShape}};
     for (std::size_t i = 0; i < inputs.size(); ++i)
       all.push_back({kLetters[i], kNames[i], Text{&inputs[i], "SIZES"},

@@ -15,7 +15,7 @@ struct GetitemArgs {
   std::int64_t offset = 0, outside = 0, directions = kBackwardData;
 
   Flags rows() {
-    return {{"F", "forw", Integer{&directions, 2, 2}, "2 backward", Part::kOption},
+    return {{"F", "forw", Integer{&directions, 0, 2, 2}, "2 backward, 0 the same", Part::kOption},
             {"I", "dinput", Text{&dinput, "SIZES"}, "sizes of dx, such as 128x64", Part::kShape},
             {"O", "doutput", Text{&doutput, "SIZES"}, "sizes of dy (default: those that follow)", Part::kOption},
             {"N", "indexs", Text{&indexs, "SIZES"}, "sizes of every index tensor", Part::kShape},

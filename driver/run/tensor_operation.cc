@@ -116,8 +116,8 @@ Flags TensorOperation::flags() {
       flag.help = "1 forward, 0 the same";
     } else if (available() == kBackwardData) {
       args_.directions = kBackwardData;
-      flag.variable = Integer{&args_.directions, 2, 2};
-      flag.help = "2 backward";
+      flag.variable = Integer{&args_.directions, 0, 2, 2};
+      flag.help = "2 backward, 0 the same";
     }
   }
   return with_run_flags(std::move(all));

@@ -40,14 +40,14 @@ TEST(Driver, LoggedCommandsRepeatTheCalls) {
     std::string line, parts;  // parts: separated by spaces, some of what the logged line has
   };
   for (const auto& [line, parts] : {
-           Case{"cat -1 2x3x4 -2 2x5x4@40x8x2 -d -2", "cat -d 1 -1 2x3x4 -2 2x5x4@40x8x2"},
+           Case{"cat -1 2x3x4 -2 2x5x4@40x8x2 -d -2 -F 0", "cat -d 1 -1 2x3x4 -2 2x5x4@40x8x2"},
            {"catint8 -1 7@3 -2 9 -d 0 --output_strides 2", "catint8 -1 7@3 -2 9 --output_strides 2"},
-           {"getitemfp16 -I 9x6 -N 50 -D 0,1 --slices 0,1,9,2 --offset 6", "getitemfp16 9x6 50 0,1 0,1,9,2 -f 6"},
+           {"getitemfp16 -I 9x6 -N 50 -D 0,1 --slices 0,1,9,2 --offset 6 -F 0", "getitemfp16 9x6 50 0,1 0,1,9,2 -f 6"},
            {"kthvaluebfp16 -D 5x6x7 -k 3 -d 1 -K 1", "kthvaluebfp16 -D 5,6,7 -k 3 -d 1 -K 1"},
            {"reduce -D 4x5x6 -R 1 -O 3 -I 1 -A 2 -B 0", "reduce -D 4,5,6 -R 1 -O 3 -I 1 -A 2"},
            {"reducecalculation -D 4x5x6 -R 1", "reducecalculation -D 4,5,6 -R 1"},
            {"reduceextremefp64 -D 4x5x6 -R 0 -O 1", "reduceextremefp64 -D 4,5,6 -R 0 -O 1"},
-           {"prelu -D 4,3,5 -P 3 --in_strides 15,1,3", "prelu -D 4,3,5 -P 3 -F 2 --in_strides 15,1,3"},
+           {"prelu -D 4,3,5 -P 3 --in_strides 15,1,3 -F 0", "prelu -D 4,3,5 -P 3 -F 2 --in_strides 15,1,3"},
            {"rope -X 4,6,8 -F 2", "rope -X 4,6,8 --rotary 6,8 -F 2"},
            {"softmarginlossfp16 -D 4,25,3 -R mean -F 1", "softmarginlossfp16 -D 4,25,3 -R mean -F 1"},
            {"softmarginloss -D 4,25,3 -C 0 -F 2", "softmarginloss -R none -F 2 --in_strides 150,3,1"},
@@ -95,6 +95,8 @@ TEST(Driver, ExplainsEveryPrimitive) {
 TEST(Driver, SmallOperatorsNameWrongFlags) {
   for (const char* base : {"adam", "groupnorm", "multimarginloss", "CBAInfer", "poolint8"})
     EXPECT_TRUE(has(drive(base + std::string(" -F 2")), "-F --forw: bad value '2', allowed: an integer from 0 to 1"));
+  for (const char* base : {"prelu", "getitem"})
+    EXPECT_TRUE(has(drive(base + std::string(" -F 1")), "-F --forw: bad value '1', allowed: 0 or 2"));
   EXPECT_TRUE(has(drive("lstm -c 1 -F 4"), "bad value '4', allowed with -c --fwdtype 1: 0 or 1"));
   EXPECT_TRUE(has(drive("layernorm -n 2 -c 3 -H 4 -W 4 -o 5"), "-o .*bad value '5', allowed: 0 to 4"));
   EXPECT_TRUE(has(drive("mha -p 1.5"), "-p --dropout: bad value '1.5', allowed: 0 to 1"));
