@@ -110,10 +110,13 @@ int64_t inner_size(const Axis& axis) { return axis.level[kLevels - 1].size; }
 
 bool is_bounded(const Operand& o) { return (o.extent[0] | o.extent[1] | o.extent[2]) != 0; }
 
-/// Cycles per depth: multiplications of whole vectors of columns, and the transpose of columns.
-double transposed_cost(int64_t rows, int64_t columns) {
-  const auto m = static_cast<double>(rows), n = static_cast<double>(columns);
-  return m * std::ceil(n / 16) / 2 + 0.4 * n;
+/// Cycles per depth: multiplications of whole vectors of columns, the transpose of columns, and stores of a C that is
+/// strided along them.
+double transposed_cost(const Gemm& g, int64_t rows, int64_t columns, int64_t column_stride) {
+  constexpr double kStridedStore = 16;
+  const auto m = static_cast<double>(rows), n = static_cast<double>(columns), k = static_cast<double>(g.k);
+  const double stores = column_stride == 1 ? 0 : kStridedStore * m * n / k;
+  return m * std::ceil(n / 16) / 2 + 0.4 * n + stores;
 }
 
 /// Whether both operands are contiguous along the depth and transposing A costs less than transposing B.
@@ -121,7 +124,8 @@ bool is_better_transposed(const Gemm& g) {
   constexpr int64_t kDeep = 256;  // the fewest depths that make up for a strided C
   const bool contiguous = inner_stride(g.a.depth) == 1 && inner_stride(g.b.depth) == 1 && !is_bounded(g.a) &&
                           !is_bounded(g.b) && inner_size(g.a.depth) == inner_size(g.b.depth);
-  return contiguous && g.k >= kDeep && transposed_cost(g.n, g.m) < transposed_cost(g.m, g.n);
+  return contiguous && g.k >= kDeep &&
+         transposed_cost(g, g.n, g.m, inner_stride(g.c.rows)) < transposed_cost(g, g.m, g.n, inner_stride(g.c.columns));
 }
 
 /// Whether C is one vector wide, so that tiles load nearly as much as they multiply, and its transpose has wide tiles.
