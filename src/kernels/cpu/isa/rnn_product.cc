@@ -16,8 +16,8 @@ constexpr i64 kPairLanes = kLanes<std::int32_t>, kPairBytes = 4;
 
 void multiply(const RnnProduct& p) {
   Amx amx;
-  // The most columns at once whose sums stay in registers.
-  const i64 vectors = p.columns / kPairLanes, step = p.rows <= (kHasAmx ? kAmxHeight : kMicroRows[4]) ? 4 : 2;
+  // Whole panels, which are then read once and in sequence; of tile registers only as many as hold all sums.
+  const i64 vectors = p.columns / kPairLanes, step = kHasAmx && p.rows > kAmxHeight ? 2 : 4;
   for (i64 panel = 0; panel < p.count; ++panel) {
     const char* const b = static_cast<const char*>(p.panels) + panel * p.depth / 2 * p.columns * kPairBytes;
     for (i64 v = 0; v < vectors; v += step) {
