@@ -13,7 +13,10 @@ using Name = miopenBackendAttributeName_t;
 struct Moments {
   explicit Moments(int mode, const Dense& x) : x(x) {
     const Sizes& s = x.sizes;
-    sizes = mode == kBatch ? Sizes{1, s[1], 1, 1} : mode == kInstance ? Sizes{s[0], s[1], 1, 1} : Sizes{s[0], 1, 1, 1};
+    sizes = mode == kBatch      ? Sizes{1, s[1], 1, 1}
+            : mode == kInstance ? Sizes{s[0], s[1], 1, 1}
+            : mode == kGroup    ? Sizes{s[0], 2, 1, 1}
+                                : Sizes{s[0], 1, 1, 1};
     scale_sizes = mode == kLayer ? Sizes{1, s[1], s[2], s[3]} : Sizes{1, s[1], 1, 1};
     mean.sizes = inverse.sizes = variance.sizes = sizes;
     const std::size_t groups = static_cast<std::size_t>(mean.count());
@@ -32,9 +35,9 @@ struct Moments {
   std::size_t at(const Sizes& to, std::size_t i) const {
     std::size_t number = 0, step = 1;
     for (std::size_t d = 4; d-- > 0;) {
-      const auto size = static_cast<std::size_t>(x.sizes[d]), index = i % size;
-      if (to[d] != 1) number += index * step;
-      step *= static_cast<std::size_t>(to[d]);
+      const auto size = static_cast<std::size_t>(x.sizes[d]), parts = static_cast<std::size_t>(to[d]);
+      number += i % size / (size / parts) * step;
+      step *= parts;
       i /= size;
     }
     return number;
@@ -64,7 +67,7 @@ struct GraphNorm : testing::Test {
 };
 
 TEST_F(GraphNorm, TrainingInEveryModeAndType) {
-  for (const int mode : {kLayer, kInstance, kBatch})
+  for (const int mode : {kLayer, kInstance, kBatch, kGroup})
     for (const auto type : {miopenFloat, miopenHalf, miopenDouble}) {
       if (!sampled()) continue;
       GraphBuilder g(handle);
@@ -144,8 +147,29 @@ TEST_F(GraphNorm, InferenceReadsMoments) {
   g.expect(y, want, 1e-6);
 }
 
+TEST_F(GraphNorm, GroupsBeforeAnActivation) {
+  GraphBuilder g(handle);
+  const Sizes sizes = {2, 6, 4, 4};
+  const int64_t x = g.input(miopenFloat, sizes), mean = g.input(miopenFloat, {2, 3, 1, 1}),
+                inverse = g.input(miopenFloat, {2, 3, 1, 1}, 0.5, 2), y = g.tensor(miopenFloat, sizes, true),
+                z = g.tensor(miopenFloat, sizes);
+  forward(g, kGroup, kInference)
+      .set_child(MIOPEN_ATTR_OPERATION_NORM_FWD_XDESC, g.desc(x))
+      .set_child(MIOPEN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, g.desc(mean))
+      .set_child(MIOPEN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC, g.desc(inverse))
+      .set_child(MIOPEN_ATTR_OPERATION_NORM_FWD_YDESC, g.desc(y))
+      .finalize();
+  g.pointwise(MIOPEN_POINTWISE_RELU_FWD, {y}, z);
+  Dense want = g.dense(x);
+  for (std::size_t i = 0; i < want.values.size(); ++i) {
+    const std::size_t group = i / 32;
+    want.values[i] = std::max(0.0, (want.values[i] - g.dense(mean).values[group]) * g.dense(inverse).values[group]);
+  }
+  g.expect(z, want, 1e-6);
+}
+
 TEST_F(GraphNorm, GradientsInEveryMode) {
-  for (const int mode : {kLayer, kInstance, kBatch}) {
+  for (const int mode : {kLayer, kInstance, kBatch, kGroup}) {
     GraphBuilder g(handle);
     const int64_t x = g.input(miopenFloat, {3, 4, 5, 6}), dy = g.input(miopenFloat, {3, 4, 5, 6});
     const Moments m(mode, g.dense(x));
@@ -202,7 +226,9 @@ TEST_F(GraphNorm, WhatIsMissingOrWrong) {
   };
   refused(kBatch, kTraining, {}, miopenStatusBadParm, {"epsilon", "2007"});
   refused(kBatch, kInference, {}, miopenStatusBadParm, {"mean", "2003"});
-  refused(kGroup, kTraining, {}, miopenStatusNotImplemented, {"group"});
+  refused(kGroup, kTraining, {}, miopenStatusBadParm, {"groups", "mean", "2003"});
+  refused(kGroup, kTraining, {{MIOPEN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, g.tensor(miopenFloat, {2, 2, 1, 1})}},
+          miopenStatusBadParm, {"2x2x1x1", "divisor of the 3 channels"});
   const std::pair<Name, int64_t> epsilon{MIOPEN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC, constant(g, kEpsilon)};
   refused(kBatch, kTraining, {epsilon, {MIOPEN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, wrong}}, miopenStatusBadParm,
           {"mean", "1x3x1x1"});
