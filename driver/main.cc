@@ -39,10 +39,10 @@ void print_help() {
       "Usage: MIOpenDriver <base> [flags]\n"
       "       MIOpenDriver {} ...   (each has its own --help)\n"
       "       MIOpenDriver --version | --help\n"
-      "Bases: {}\n"
+      "Bases:\n{}"
       "A flag's value is the next argument. Exit status: 0 when everything ran and verified, 1 otherwise.\n"
       "Flags of conv (default in brackets); each base has its own --help:\n{}",
-      names_of_commands(" | "), all_bases(), help_of(find_primitive("conv")->make("conv")->flags()));
+      names_of_commands(" | "), help_of_bases(), help_of(find_primitive("conv")->make("conv")->flags()));
 }
 
 int run_arguments(std::vector<std::string> arguments) {

@@ -32,7 +32,7 @@ def section(title, text, others=()):
 def generate(driver):
     usage = help_of(driver)
     commands = re.search(r"^ +MIOpenDriver (\w+(?: \| \w+)*) \.\.\.", usage, re.M)[1].split(" | ")
-    bases = re.search(r"^Bases: (.*)$", usage, re.M)[1].split()
+    bases = " ".join(re.findall(r"^  (\w+(?: \w+)*): ", usage[usage.index("\nBases:"):], re.M)).split()
     page = HEAD + section("MIOpenDriver", usage[:usage.index("\nFlags of conv")])
     sections = {}  # help without the base's name -> bases
     for base in bases:
@@ -53,7 +53,7 @@ def self_test():
     """Two bases that share their flags and a command with another one inside; a page that differs must be noticed."""
     fake = """#!/bin/sh
 case "$1 $2" in
-  "--help ") printf 'Usage: MIOpenDriver <base>\\n       MIOpenDriver db | warm ...\\nBases: a afp16 b\\nFlags of conv:\\n' ;;
+  "--help ") printf 'Usage: MIOpenDriver <base>\\n       MIOpenDriver db | warm ...\\nBases:\\n  a afp16: A.\\n  b: B.\\nFlags of conv:\\n' ;;
   "db --help") printf 'Usage: MIOpenDriver db\\n  db list   Lists\\n  db doctor   as doctor\\n' ;;
   "db doctor") printf 'Usage: MIOpenDriver doctor\\n' ;;
   "db list") printf 'Usage: MIOpenDriver db list\\n  --kind\\n' ;;

@@ -50,13 +50,19 @@ std::span<const Primitive> primitives() {
        kOneWay},
       {{"transformersampadamw", kSingle},
        "Transformers AdamW",
-       "The same with scaled fp16 gradients.",
+       "Runs the same with scaled fp16 gradients.",
        make_adam,
        kOneWay},
       {{"reduce", kNumbers}, "Reduction", "Reduces any dimensions of a tensor.", make_reduction},
       {{"reducecalculation", kNumbers}, "Reduction", "Sums or multiplies along a dimension.", make_reduction},
-      {{"reduceextreme", kNumbers}, "Reduction", "The extreme along a dimension, and where it is.", make_reduction},
-      {{"kthvalue", kNumbers}, "Kthvalue", "The k-th smallest along a dimension, and where it is.", make_kthvalue},
+      {{"reduceextreme", kNumbers},
+       "Reduction",
+       "Finds the extreme along a dimension, and where it is.",
+       make_reduction},
+      {{"kthvalue", kNumbers},
+       "Kthvalue",
+       "Finds the k-th smallest along a dimension, and where it is.",
+       make_kthvalue},
       {{"layernorm", kFloats}, "Layer Norm", "Runs a layer normalization and its gradients.", make_norm},
       {{"addlayernorm", kFloats}, "Add Layer Norm", "Runs a layer normalization of a sum.", make_norm},
       {{"t5layernorm", kFloats}, "T5 Layer Norm", "Runs an RMS normalization and its gradients.", make_norm},
@@ -77,8 +83,8 @@ std::span<const Primitive> primitives() {
       {{"dropout", kFloats}, "Dropout", "Drops elements at random, and their gradients.", make_dropout, kOneWay},
       {{"mha", kMhaTypes}, "Attention", "Runs attention of heads and its gradients.", make_mha},
       {{"rnn", kShortFloats}, "RNN", "Runs a recurrent network and its gradients.", make_rnn, kOneWay},
-      {{"lstm", kShortFloats}, "LSTM", "The same; the mode is lstm unless -m says another.", make_rnn, kOneWay},
-      {{"gru", kShortFloats}, "GRU", "The same; the mode is gru unless -m says another.", make_rnn, kOneWay},
+      {{"lstm", kShortFloats}, "LSTM", "Runs the same; the mode is lstm unless -m says another.", make_rnn, kOneWay},
+      {{"gru", kShortFloats}, "GRU", "Runs the same; the mode is gru unless -m says another.", make_rnn, kOneWay},
   };
   return kPrimitives;
 }
@@ -119,6 +125,13 @@ std::string all_bases() {
     for (std::string& name : primitive.bases.names()) all.push_back(std::move(name));
   }
   return fmt::format("{}", fmt::join(all, " "));
+}
+
+std::string help_of_bases() {
+  std::string text;
+  for (const Primitive& primitive : primitives())
+    text += fmt::format("  {}: {}\n", fmt::join(primitive.bases.names(), " "), primitive.summary);
+  return text;
 }
 
 std::span<const std::string>::iterator find_convolution(std::string_view command,

@@ -79,6 +79,8 @@ const Primitive* find_primitive(std::string_view base);
 
 // The base arguments of all primitives, separated by blanks.
 std::string all_bases();
+// A line for each primitive: its base arguments and what they run.
+std::string help_of_bases();
 
 // The position of the first base argument. Throws ArgError, naming `command`, unless it is one of convolution or there
 // is none.
