@@ -55,8 +55,8 @@ tbody tr { border-top: 1px solid var(--line); }
 th { color: var(--dim); font-weight: 600; padding: 8px; vertical-align: bottom; }
 th.num, td.num { text-align: right; } th.wide { min-width: 180px; }
 td small { display: block; font-size: 12px; line-height: 1.35; color: var(--dim); }
-td.name, td.bar, td.second, td[colspan], .sides td { white-space: normal; overflow-wrap: anywhere; }
-td.name { min-width: 205px; } td.second { min-width: 150px; } td.bar { min-width: 180px; } th.half { width: 45%; }
+td.name, td.bar, td[colspan], .sides td { white-space: normal; overflow-wrap: anywhere; }
+td.name { min-width: 205px; } td.second { min-width: 150px; white-space: normal; } td.bar { min-width: 180px; } th.half { width: 45%; }
 .ok { color: var(--good); } .bad { color: var(--bad); font-weight: 600; } tr.chosen td { font-weight: 650; }
 .differs td { font-weight: 650; } .sides th[scope] { padding: 5px 9px; vertical-align: top; }
 i { display: inline-block; width: 9px; height: 9px; margin-right: 7px; }
