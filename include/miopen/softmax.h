@@ -1,8 +1,8 @@
 // Softmax over the channels or over whole images. Tensors are fp32, fp16, bf16 or fp64, of rank 1 to 5 (N, C, ...; rank
-// 1 is one image), with any strides; all tensors of a call have the same type and sizes. Sums are fp32 or wider. alpha
-// and beta point to floats, with fp64 tensors to doubles; beta 0 does not read the result. The result may be written
-// over an input that has the same strides, but must not overlap one otherwise. A row with a NaN or an infinite maximum
-// gives NaN.
+// 1 is one image) with any strides, or of more dimensions that can be merged to 5 without mixing channels (or images)
+// with others; all tensors of a call have the same type and sizes. Sums are fp32 or wider. alpha and beta point to
+// floats, with fp64 tensors to doubles; beta 0 does not read the result. The result may be written over an input that
+// has the same strides, but must not overlap one otherwise. A row with a NaN or an infinite maximum gives NaN.
 // SPDX-License-Identifier: MIT
 #ifndef MIOPEN_SOFTMAX_H_
 #define MIOPEN_SOFTMAX_H_
