@@ -165,6 +165,28 @@ TEST(CudaRuns, GemmMayBeNamedWithoutASolverOfIt) {
   }
 }
 
+/// 36 rows of 8 channels in NHWC, whose parameters are in NCHW.
+TEST(CudaRuns, BatchNormPerActivationTakesOneLaunchForEachPass) {
+  const Session session("cuda:0");
+  constexpr int kLens[] = {5, 8, 6, 6}, kLast[] = {288, 1, 48, 8}, kOfSample[] = {1, 8, 6, 6};
+  miopenTensorDescriptor_t x = nullptr, parameters = nullptr;
+  check(miopenCreateTensorDescriptor(&x), "miopenCreateTensorDescriptor");
+  check(miopenCreateTensorDescriptor(&parameters), "miopenCreateTensorDescriptor");
+  check(miopenSetTensorDescriptor(x, miopenFloat, 4, kLens, kLast), "miopenSetTensorDescriptor");
+  check(miopenSetTensorDescriptor(parameters, miopenFloat, 4, kOfSample, nullptr), "miopenSetTensorDescriptor");
+  Buffer memory[4];
+  for (auto& b : memory) b = Buffer(session, 5 * 288 * sizeof(float), "a tensor");
+  float one = 1, zero = 0;
+  const Counts before;
+  check(miopenBatchNormalizationForwardTraining(
+            session.get(), miopenBNPerActivation, &one, &zero, x, memory[0].device(), x, memory[1].device(), parameters,
+            memory[2].device(), memory[3].device(), 1, nullptr, nullptr, 1e-5, nullptr, nullptr),
+        "miopenBatchNormalizationForwardTraining");
+  EXPECT_EQ(Counts().launches, before.launches + 3);
+  miopenDestroyTensorDescriptor(x);
+  miopenDestroyTensorDescriptor(parameters);
+}
+
 TEST(CudaCapture, GemmMayBeNamedWithoutASolverOfIt) {
   const Case c(4, kForward, kWithoutGemm);
   c.prepare();

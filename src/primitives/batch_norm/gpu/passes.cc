@@ -98,16 +98,24 @@ struct ResultFormula {
   Real low, high, range, blend, keep;
 };
 
+/// The rows with their numbers in place of the parameters, whose order in memory may be another than that of the rows.
+Loop numbered(Loop kept) {
+  std::int64_t stride = 1;
+  for (std::size_t d = kept.rank; d-- > 0; stride *= kept.dims[d].size) kept.dims[d].strides[kParameter] = stride;
+  kept.merge();
+  return kept;
+}
+
 /// The parts of a plan's memory, in bytes from its start.
 struct Layout {
-  Layout(const DeviceInfo& d, const Problem& p, const common::RowLoops& loops) {
-    const std::int64_t rows = loops.kept.count();
+  Layout(const DeviceInfo& d, const Problem& p, const Loop& rows_of, std::int64_t length) {
+    const std::int64_t rows = rows_of.count();
     const auto real = static_cast<std::int64_t>(real_size(p));
     sums = static_cast<std::size_t>(round_up(kArrays * rows * real, kAlignment));
     partials = sums + static_cast<std::size_t>(round_up(4 * rows * real, kAlignment));
     bytes = partials;
     if (p.direction != Direction::kInference)
-      bytes += gpu_skeletons::max_column_workspace(d, loops.kept.inner().size, loops.reduced.count(), 4 * real_size(p));
+      bytes += gpu_skeletons::max_column_workspace(d, rows_of.inner().size, length, 4 * real_size(p));
   }
   static constexpr std::int64_t kAlignment = 256;
   std::size_t sums, partials, bytes;
@@ -153,7 +161,8 @@ class Passes {
         built_(built),
         numbers_(p),
         loops_(loops_of(p)),
-        layout_(d, p, loops_),
+        numbered_(numbered(loops_.kept)),
+        layout_(d, p, numbered_, loops_.reduced.count()),
         rows_(loops_.kept.count()),
         memory_(layout_.bytes) {}
 
@@ -194,7 +203,7 @@ class Passes {
     gpu_skeletons::Columns columns;
     columns.nest = gpu_skeletons::nest_of(loops_.reduced, inputs, {kX, kDy, kX, kX, kX});
     columns.nest.operands = inputs + 1;
-    const Loop::Dim& across = loops_.kept.inner();
+    const Loop::Dim& across = numbered_.inner();
     columns.shape.columns = across.size;
     columns.sides[0] = {a.x, size_of(p_.x.type)};
     columns.sides[1] = {a.dy, size_of(p_.out.type)};
@@ -213,7 +222,7 @@ class Passes {
     // Several dimensions of means, which only strided tensors have: one after the other.
     const std::int64_t width = across.size, groups = rows_ / width;
     for (std::int64_t g = 0; g < groups; ++g) {
-      const Cursor at(loops_.kept, g * width);
+      const Cursor at(numbered_, g * width);
       columns.nest.first[0] = at.offset(kX);
       if (sums) columns.nest.first[1] = at.offset(kDy);
       if (gated) set_arrays(columns.nest, 2, {2, 3});
@@ -260,9 +269,7 @@ class Passes {
 
   void run_result(Stream& stream, const Arguments& a) const {
     const bool gated = is_gated(p_);
-    Loop loop = loops_.kept;
-    std::int64_t stride = 1;
-    for (std::size_t d = loop.rank; d-- > 0; stride *= loop.dims[d].size) loop.dims[d].strides[kParameter] = stride;
+    Loop loop = numbered_;
     for (std::size_t d = 0; d < loops_.reduced.rank; ++d) {
       loop.push(loops_.reduced.dims[d]);
       loop.dims[loop.rank - 1].strides[kParameter] = 0;
@@ -296,6 +303,7 @@ class Passes {
   Kernels built_;
   Numbers numbers_;
   common::RowLoops loops_;
+  Loop numbered_;
   Layout layout_;
   std::int64_t rows_;
   StreamMemory memory_;
