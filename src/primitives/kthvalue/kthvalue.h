@@ -59,7 +59,7 @@ std::unique_ptr<const search::ResultCheck> make_check(const Problem&);
 /// the dimension.
 void run(Handle&, const Problem&, const Problem::Args&);
 
-/// The program that a GPU needs for elements of this type.
+/// The programs that a GPU needs for elements of this type.
 std::vector<KernelSpec> programs(const DeviceInfo&, DataType);
 
 }  // namespace polymio::kthvalue

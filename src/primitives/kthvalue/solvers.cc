@@ -6,7 +6,7 @@
 
 namespace polymio::kthvalue {
 
-SolverMaker<Direction> cpu_digits, gpu_digits;
+SolverMaker<Direction> cpu_digits, gpu_digits, gpu_rows;
 
 namespace {
 
@@ -17,6 +17,7 @@ constexpr SolverInfo info(std::uint64_t id, const char* name, unsigned devices) 
 constexpr Registration<Direction> kRows[] = {
     {info(14001, "KthvalueCpu", kCpu), Direction::kForward, cpu_digits},
     {info(14002, "KthvalueGpu", kGpus), Direction::kForward, gpu_digits},
+    {info(14003, "KthvalueGpuRows", kGpus), Direction::kForward, gpu_rows},
 };
 
 }  // namespace

@@ -1,37 +1,17 @@
-// The k-th smallest element of each row; a block has a row. Keys have the order of the elements as unsigned integers;
-// each pass counts one digit of 4 bits, highest first, of the keys that agree in the digits found so far. Every thread
-// has its own counters, so there are no atomics.
+// The k-th smallest element of each row; a block has a row. Each pass counts one digit of 4 bits, highest first, of the
+// keys that agree in the digits found so far. Every thread has its own counters, so there are no atomics.
 // Options: IN = OUT (type of the elements), NUM=float, THREADS (of a block: a power of two from 16 on).
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/portable.h"
 #include "kernels/gpu/portable/elements.h"
 #include "kernels/gpu/portable/walk.h"
+#include "kernels/gpu/portable/order_key.h"
 
 #define DIGITS 16
-#if SIZE_OF(IN_TYPE) == 8
-typedef u64 bits_t;
-#else
-typedef u32 bits_t;
-#endif
-#define BITS (8 * SIZE_OF(IN_TYPE))
-#define INFINITY_BITS                        \
-  (IN_TYPE == TYPE_fp64   ? (u64)0x7ff << 52 \
-   : IN_TYPE == TYPE_fp32 ? (u64)0x7f800000u \
-   : IN_TYPE == TYPE_bf16 ? (u64)0x7f80u     \
-   : IN_TYPE == TYPE_fp16 ? (u64)0x7c00u     \
-                          : (u64)0)  // integers
-
 typedef struct {
   i64 step;  // between elements of a row
   int length, k;
 } Formula;
-
-INLINE bits_t key_at(GLOBAL const u8* x, i64 at) {
-  const u64 bits = load_bits(x, SIZE_OF(IN_TYPE), at), sign = (u64)1 << (BITS - 1), most = sign | (sign - 1);
-  const u64 magnitude = bits & (sign - 1);
-  if (INFINITY_BITS != 0 && magnitude > INFINITY_BITS) return (bits_t)most;
-  return (bits_t)(INFINITY_BITS == 0 || !(bits & sign) ? bits ^ sign : bits ^ most);
-}
 
 KERNEL THREADS_PER_BLOCK(THREADS)
     kthvalue(FIXED Walk w, GLOBAL const u8* x, FIXED Strides x_at, GLOBAL u8* y, FIXED Strides y_at, GLOBAL u8* indices,
