@@ -93,6 +93,46 @@ TEST(CudaFaults, ShortMemoryIsNamed) {
   EXPECT_TRUE(says(polymioGetLastError(), {"cannot allocate 1000 bytes on cuda:0"}));
 }
 
+/// Without a workspace from the caller, of a problem that is fastest with one.
+TEST(CudaFaults, FusedConvolutionsTakeMemoryOfTheirOwn) {
+  const Case c(64);
+  const auto& tensors = c.problem().tensors;
+  miopenTensorDescriptor_t descriptors[3];
+  for (const int role : {kX, kW, kY}) {
+    check(miopenCreateTensorDescriptor(&descriptors[role]), "miopenCreateTensorDescriptor");
+    const std::vector<int> lens(tensors[role].lens.begin(), tensors[role].lens.end());
+    check(miopenSetTensorDescriptor(descriptors[role], miopenFloat, 4, lens.data(), nullptr),
+          "miopenSetTensorDescriptor");
+  }
+  miopenConvolutionDescriptor_t convolution = nullptr;
+  miopenActivationDescriptor_t relu = nullptr;
+  constexpr int kOne[] = {1, 1};
+  check(miopenCreateConvolutionDescriptor(&convolution), "miopenCreateConvolutionDescriptor");
+  check(miopenInitConvolutionNdDescriptor(convolution, 2, kOne, kOne, kOne, miopenConvolution),
+        "miopenInitConvolutionNdDescriptor");
+  check(miopenCreateActivationDescriptor(&relu), "miopenCreateActivationDescriptor");
+  check(miopenSetActivationDescriptor(relu, miopenActivationRELU, 0, 0, 0), "miopenSetActivationDescriptor");
+  const DeviceData data = c.data();
+  const auto call = [&] {
+    return miopenConvolutionBiasActivationForward(
+        c.session().get(), nullptr, descriptors[kX], data.tensors[kX], descriptors[kW], data.tensors[kW], convolution,
+        miopenConvolutionFwdAlgoDirect, nullptr, 0, nullptr, nullptr, nullptr, nullptr, nullptr, relu, descriptors[kY],
+        data.tensors[kY]);
+  };
+  {
+    const Trouble trouble("memory");
+    EXPECT_EQ(call(), miopenStatusAllocFailed);
+  }
+  EXPECT_EQ(call(), miopenStatusSuccess) << polymioGetLastError();
+  const Counts before;
+  const Trouble trouble("capture");
+  EXPECT_EQ(call(), miopenStatusSuccess) << polymioGetLastError();
+  EXPECT_EQ(Counts().violations, before.violations);
+  for (const auto descriptor : descriptors) miopenDestroyTensorDescriptor(descriptor);
+  miopenDestroyConvolutionDescriptor(convolution);
+  miopenDestroyActivationDescriptor(relu);
+}
+
 TEST(CudaFaults, ProgramsThatDoNotFitTheMemory) {
   const Case c(3, kForward, "convfp16");  // whose programs no other test has loaded
   const auto choice = c.solutions().at(0);

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "core/aligned_buffer.h"
 #include "core/registry.h"
+#include "core/stream_memory.h"
 #include "primitives/convolution/fused.h"
 #include "primitives/convolution/numerics.h"
 
@@ -44,6 +45,22 @@ Constraints for_call(const Handle& handle, Constraints allowed, const Problem::A
   allowed.workspace_limit = std::min(args.workspace ? args.workspace_bytes : 0, handle.workspace_limit());
   allowed.alignment = alignment({args.x, args.w, args.y, args.residual});
   return allowed;
+}
+
+/// Runs without a workspace from the caller take memory of the plan.
+Plan with_memory(Plan plan) {
+  if (plan.workspace == 0) return plan;
+  plan.invoke = [run = std::move(plan.invoke), memory = std::make_shared<StreamMemory>(plan.workspace)](
+                    Stream& stream, const void* args) {
+    Problem::Args a = *static_cast<const Problem::Args*>(args);
+    if (a.workspace) return run(stream, args);
+    memory->use(stream, [&](void* workspace) {
+      a.workspace = workspace;
+      a.workspace_bytes = memory->bytes();
+      run(stream, &a);
+    });
+  };
+  return plan;
 }
 
 /// BadParm for pointers that the device cannot use. Too slow for warm calls.
@@ -194,13 +211,17 @@ void run(Handle& handle, const Problem& problem, const Constraints& allowed, con
   if (!has_aligned_elements(problem, args)) {
     return on_aligned(handle, problem, args, [&](const auto& aligned) { run(handle, problem, allowed, aligned); });
   }
-  const Constraints limits = for_call(handle, allowed, args);
+  constexpr std::size_t kMostOwn = 32 << 20;
+  const bool on_gpu = handle.device().kind != DeviceKind::kCpu;
+  Constraints limits = for_call(handle, allowed, args);
+  if (on_gpu && !args.workspace) limits.workspace_limit = std::min(kMostOwn, handle.workspace_limit());
   const auto plan = handle.plans().get({&problem, limits}, [&] {
     check_memory(handle, args);
     const search::Call call = make_call(handle, problem, limits);
     const auto ranking = call.solutions();
     if (ranking.empty()) search::fail_refused(call.request());
-    return call.plan_of_first(ranking);
+    Plan made = call.plan_of_first(ranking);
+    return on_gpu ? with_memory(std::move(made)) : made;
   });
   handle.run(*plan, &args);
 }

@@ -171,7 +171,7 @@ void run(Handle&, const Problem&, const Constraints&, const Problem::Args&, Algo
 void run(Handle&, const Problem&, const Constraints&, const Problem::Args&, std::uint64_t id);
 void prepare(Handle&, const Problem&, const Constraints&, std::uint64_t id);
 
-/// Runs the best known solver within args.workspace_bytes.
+/// Runs the best known solver within args.workspace_bytes; on GPUs without a workspace within 32 MiB of its own.
 void run(Handle&, const Problem&, const Constraints&, const Problem::Args&);
 
 /// Plans for runs while the stream is being captured, see search::prepare.

@@ -4,14 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <memory>
-#include <mutex>
 
-#include "base/error.h"
 #include "base/math.h"
-#include "base/process_mutex.h"
 #include "core/kernel_builder.h"
+#include "core/stream_memory.h"
 #include "kernels/gpu/portable/bnorm_channel_shape.h"
 #include "primitives/batch_norm/solvers.h"
 #include "primitives/common/gpu/skeletons.h"
@@ -121,33 +118,6 @@ struct Layout {
   std::size_t sums, partials, bytes;
 };
 
-/// Device memory of a plan, for each of the caller's streams that it runs on. Commands of one stream run in order.
-class StreamMemory {
- public:
-  explicit StreamMemory(std::size_t bytes) : bytes_(bytes) {}
-  StreamMemory(const StreamMemory&) = delete;
-  StreamMemory& operator=(const StreamMemory&) = delete;
-  ~StreamMemory() {
-    for (const auto& [native, memory] : of_stream_) stream_->deallocate(memory);
-  }
-  void* get(Stream& stream) {
-    const std::scoped_lock lock(mutex_);
-    const auto found = of_stream_.find(stream.native());
-    if (found != of_stream_.end()) return found->second;
-    if (stream.capturing())
-      fail(Status::kNotInitialized,
-           "this batch norm needs memory, which a capture cannot allocate: run it once before");
-    stream_ = &stream;  // outlives the plans of its handle
-    return of_stream_[stream.native()] = stream.allocate(bytes_);
-  }
-
- private:
-  const std::size_t bytes_;
-  ProcessMutex mutex_;
-  Stream* stream_ = nullptr;
-  std::map<void*, void*> of_stream_;
-};
-
 struct Arguments : Problem::Args {
   void* workspace;
 };
@@ -167,7 +137,11 @@ class Passes {
         memory_(layout_.bytes) {}
 
   void run(Stream& stream, const Problem::Args& args) {
-    const Arguments a{args, memory_.get(stream)};
+    memory_.use(stream, [&](void* workspace) { launch_all(stream, {args, workspace}); });
+  }
+
+ private:
+  void launch_all(Stream& stream, const Arguments& a) const {
     const bool backward = !p_.forward(), given = p_.direction == Direction::kInference || (backward && a.mean);
     if (!given) reduce(stream, a, Pass::kMoments);
     // Backward, the sums of dy need the argument of an activation, and replace those of x.
@@ -179,7 +153,6 @@ class Passes {
     run_result(stream, a);
   }
 
- private:
   /// What relates the bounds of the activation to the argument, which the kernels see relative to them.
   struct Bounds {
     Real low, high, range;
