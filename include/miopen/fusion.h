@@ -170,7 +170,7 @@ MIOPEN_EXPORT miopenStatus_t miopenExecuteFusionPlan_v2(const miopenHandle_t han
 /// y = activation(alpha1 * convolution(x, w) + alpha2 * z + bias). z has the type and the sizes of y, and is y or does
 /// not overlap it; the bias is (1, K, 1, 1[, 1]). z and the bias may be null, the factors too: 1. The fastest known
 /// solver within the workspace runs; on GPUs, if that is null, with up to 32 MiB that the handle keeps: a call in a
-/// capture must have run before. `algo` is not used.
+/// capture must have run on its stream before. `algo` is not used.
 MIOPEN_EXPORT miopenStatus_t miopenConvolutionBiasActivationForward(
     miopenHandle_t handle, const void* alpha1, const miopenTensorDescriptor_t xDesc, const void* x,
     const miopenTensorDescriptor_t wDesc, const void* w, const miopenConvolutionDescriptor_t convDesc,

@@ -22,6 +22,11 @@ class StreamMemory {
   }
 
   std::size_t bytes() const { return bytes_; }
+  /// Whether use() can have the buffer: a capture cannot allocate one.
+  bool is_ready(Stream& stream) {
+    const std::scoped_lock lock(mutex_);
+    return of_stream_.contains(stream.native()) || !stream.capturing();
+  }
   /// Calls `launch` with the buffer of the stream. Other threads wait, so that their commands do not come between.
   void use(Stream& stream, FunctionRef<void(void*)> launch) {
     const std::scoped_lock lock(mutex_);
@@ -33,7 +38,8 @@ class StreamMemory {
     const auto found = of_stream_.find(stream.native());
     if (found != of_stream_.end()) return found->second;
     if (stream.capturing())
-      fail(Status::kNotInitialized, "this call needs memory, which a capture cannot allocate: run it once before");
+      fail(Status::kNotInitialized,
+           "this call needs memory, which a capture cannot allocate: run it on its stream before");
     stream_ = &stream;  // outlives the plans of its handle
     return of_stream_[stream.native()] = stream.allocate(bytes_);
   }

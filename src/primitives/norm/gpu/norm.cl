@@ -2,7 +2,8 @@
 // that there are); 1 dx from dy, x, weight, mean and rstd; 2 dw and db from dy, x, rstd and mean, one row for each
 // element of a row of x; 3 the same by columns.
 // Options: IN (type of x), PARAM (of weight, bias, dw, db), STAT (of mean and rstd), OUT (of the last output), NUM
-// (arithmetic), ADDS (1: of x + x2), AFFINE (number of parameters: 0, 1 or 2), RMS (1: without mean).
+// (arithmetic), ADDS (1: of x + x2), AFFINE (number of parameters: 0, 1 or 2), RMS (1: without mean), WHOLE_ROWS (see
+// row.h).
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/portable.h"
 #include "kernels/gpu/portable/elements.h"
@@ -16,7 +17,6 @@
 
 #define PARAM_TYPE TYPE(PARAM)
 #define STAT_TYPE TYPE(STAT)
-#define WHOLE_ROWS  // the API has no workspace
 #define ANY_ALIGNMENT
 
 #if PASS == 0

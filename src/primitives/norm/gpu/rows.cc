@@ -1,5 +1,6 @@
-// NormGpuRows: rows of any strides, in registers between the reduction and the second pass if they are short. The
-// gradients of weight and bias are a reduction by columns, before dx is written.
+// NormGpuRows: rows of any strides, in registers between the reduction and the second pass if they are short. Several
+// blocks share a row if rows are long and few. The gradients of weight and bias are a reduction by columns, before dx
+// is written.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
@@ -8,6 +9,7 @@
 #include <memory>
 
 #include "core/kernel_builder.h"
+#include "core/stream_memory.h"
 #include "primitives/common/gpu/skeletons.h"
 #include "primitives/norm/solvers.h"
 
@@ -21,7 +23,8 @@ using kernels::Side;
 /// Values of -DPASS.
 enum class Pass { kForward, kGradient, kParametersByRows, kParametersByColumns };
 
-constexpr std::size_t kRowKernels = 2;  // row_elements, row_vectors: one block has whole rows
+constexpr std::size_t kRowKernels = gpu_skeletons::kRowEntries.size();
+constexpr std::size_t kWholeRowKernels = 2;  // row_elements, row_vectors
 constexpr std::size_t kColumnKernels = gpu_skeletons::kWholeColumnEntries;
 
 bool is_double(const Problem& p) { return p.x.type == DataType::kDouble; }
@@ -93,8 +96,15 @@ gpu_skeletons::Columns columns_of(const Walk& w, const kernels::Sides& sides) {
   return columns;
 }
 
-/// `threads` per block of a row pass.
-void add_kernels(const DeviceInfo& d, const Problem& p, Pass pass, int threads, std::vector<KernelSpec>& specs) {
+/// Bytes for the sums of blocks that share a row; 0 if none do.
+std::size_t workspace_of(const DeviceInfo& d, const Problem& p) {
+  const std::size_t accumulator = (p.forward() && p.kind == Kind::kRms ? 1 : 4) * (is_double(p) ? 8 : 4);
+  return gpu_skeletons::max_row_workspace(d, p.rows(), p.length(), accumulator);
+}
+
+/// `threads` per block of a row pass, `whole`: blocks do not share rows.
+void add_kernels(const DeviceInfo& d, const Problem& p, Pass pass, int threads, bool whole,
+                 std::vector<KernelSpec>& specs) {
   const bool forward = pass == Pass::kForward, to_parameters = pass >= Pass::kParametersByRows;
   const int parameters = p.affine == Affine::kNo ? 0 : p.kind == Kind::kRms || !forward ? 1 : 2;
   const DataType parameter = p.affine == Affine::kYes || to_parameters ? p.parameters : p.x.type;
@@ -109,21 +119,27 @@ void add_kernels(const DeviceInfo& d, const Problem& p, Pass pass, int threads, 
       fmt::format("-DAFFINE={}", to_parameters ? 0 : parameters),
       fmt::format("-DRMS={}", p.kind == Kind::kRms ? 1 : 0)};
   if (d.gpu.fp64) options.emplace_back("-DFP64");
-  if (pass != Pass::kParametersByColumns) options.push_back(fmt::format("-DTHREADS={}", threads));
-  const auto entries = pass == Pass::kParametersByColumns
-                           ? std::span(gpu_skeletons::kColumnEntries).first(kColumnKernels)
-                           : std::span<const char* const>(gpu_skeletons::kRowEntries).first(kRowKernels);
+  const bool by_columns = pass == Pass::kParametersByColumns;
+  if (!by_columns) options.push_back(fmt::format("-DTHREADS={}", threads));
+  if (!by_columns && whole) options.emplace_back("-DWHOLE_ROWS");
+  const auto entries =
+      by_columns
+          ? std::span(gpu_skeletons::kColumnEntries).first(kColumnKernels)
+          : std::span<const char* const>(gpu_skeletons::kRowEntries).first(whole ? kWholeRowKernels : kRowKernels);
   for (const char* entry : entries) specs.push_back({"primitives/norm/gpu/norm.cl", entry, options});
 }
 
-/// Launches a kernel of a row program, whose kernels begin at `built`.
+/// Launches kernels of a row program, which begin at `built`. Without `memory` blocks have whole rows.
 void run_rows(Stream& stream, const Walk& walk, const kernels::Sides& sides, int mapped, int threads,
-              const std::shared_ptr<const Kernel>* built, Argument formula) {
+              const std::shared_ptr<const Kernel>* built, StreamMemory* memory, Argument formula) {
   auto plan = gpu_skeletons::plan_row(stream.info(), {walk.nest, sides, walk.row_rank, mapped, threads});
-  plan.shape.parts = 1;  // WHOLE_ROWS
-  launch_row(
-      stream, [&](gpu_skeletons::RowEntry entry) -> const Kernel& { return *built[static_cast<std::size_t>(entry)]; },
-      plan, sides, formula, Buffer(nullptr));
+  if (!memory || !memory->is_ready(stream)) plan.shape.parts = 1;
+  const auto launch_in = [&](void* workspace) {
+    launch_row(
+        stream, [&](gpu_skeletons::RowEntry entry) -> const Kernel& { return *built[static_cast<std::size_t>(entry)]; },
+        plan, sides, formula, Buffer(workspace));
+  };
+  plan.shape.parts == 1 ? launch_in(nullptr) : memory->use(stream, launch_in);
 }
 
 /// Formulas of norm.cl.
@@ -153,7 +169,7 @@ struct Sizes {
 };
 
 void run_forward(Stream& stream, const Problem& p, const Walk& walk, int threads, const Kernels& built,
-                 const Problem::Args& a) {
+                 StreamMemory* memory, const Problem::Args& a) {
   const Sizes s(p);
   kernels::Sides sides;
   std::size_t n = 0;
@@ -168,12 +184,12 @@ void run_forward(Stream& stream, const Problem& p, const Walk& walk, int threads
   with_real(p, [&]<class Real>(Real) {
     const Forward<Real> formula{static_cast<Real>(p.length()), static_cast<Real>(a.epsilon),
                                 a.mean != nullptr && p.kind != Kind::kRms, a.rstd != nullptr};
-    run_rows(stream, walk, sides, 1, threads, built.data(), value_argument(formula));
+    run_rows(stream, walk, sides, 1, threads, built.data(), memory, value_argument(formula));
   });
 }
 
 void run_gradient(Stream& stream, const Problem& p, const Walk& walk, int threads,
-                  const std::shared_ptr<const Kernel>* built, const Problem::Args& a) {
+                  const std::shared_ptr<const Kernel>* built, StreamMemory* memory, const Problem::Args& a) {
   const Sizes s(p);
   kernels::Sides sides{{{a.dy, s.data}, {a.x, s.data}}};
   std::size_t n = 2;
@@ -183,7 +199,7 @@ void run_gradient(Stream& stream, const Problem& p, const Walk& walk, int thread
   sides[n++] = {a.rstd, s.statistic};
   with_real(p, [&]<class Real>(Real) {
     const Gradient<Real> formula{static_cast<Real>(1 / static_cast<double>(p.length()))};
-    run_rows(stream, walk, sides, 1, threads, built, value_argument(formula));
+    run_rows(stream, walk, sides, 1, threads, built, memory, value_argument(formula));
   });
 }
 
@@ -196,7 +212,7 @@ void run_parameters(Stream& stream, const Problem& p, const Walk& walk, const st
   sides[n++] = {a.dw, s.parameter};
   if (p.kind != Kind::kRms) sides[n++] = {a.db, s.parameter};
   if (!has_columns(walk))
-    return run_rows(stream, walk, sides, 0, gpu_skeletons::kRowThreads, built, value_argument(Parameters{0}));
+    return run_rows(stream, walk, sides, 0, gpu_skeletons::kRowThreads, built, nullptr, value_argument(Parameters{0}));
   const gpu_skeletons::Columns columns = columns_of(walk, sides);
   const auto plan = gpu_skeletons::plan_column(stream.info(), columns);
   Parameters formula{0};
@@ -239,24 +255,28 @@ class GpuRows final : public GpuSolver<Problem> {
 
   std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
     std::vector<KernelSpec> specs;
+    const bool whole = workspace_of(d, p) == 0;
     if (p.forward()) {
-      add_kernels(d, p, Pass::kForward, t[0], specs);
+      add_kernels(d, p, Pass::kForward, t[0], whole, specs);
       return specs;
     }
-    add_kernels(d, p, Pass::kGradient, t[0], specs);
+    add_kernels(d, p, Pass::kGradient, t[0], whole, specs);
     add_kernels(d, p, has_columns(parameter_walk(p)) ? Pass::kParametersByColumns : Pass::kParametersByRows,
-                gpu_skeletons::kRowThreads, specs);
+                gpu_skeletons::kRowThreads, true, specs);
     return specs;
   }
 
-  Invoker assemble(const DeviceInfo&, const Problem& p, const TunePoint& t, const Kernels& built) const override {
+  Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint& t, const Kernels& built) const override {
+    const std::size_t bytes = workspace_of(d, p);
+    const auto memory = bytes > 0 ? std::make_shared<StreamMemory>(bytes) : nullptr;
     if (p.forward())
-      return [p, built, threads = t[0], walk = forward_walk(p)](Stream& on, const Args& a) {
-        run_forward(on, p, walk, threads, built, a);
+      return [p, built, memory, threads = t[0], walk = forward_walk(p)](Stream& on, const Args& a) {
+        run_forward(on, p, walk, threads, built, memory.get(), a);
       };
-    return [p, built, threads = t[0], rows = gradient_walk(p), columns = parameter_walk(p)](Stream& on, const Args& a) {
-      run_parameters(on, p, columns, built.data() + kRowKernels, a);
-      run_gradient(on, p, rows, threads, built.data(), a);
+    return [p, built, memory, threads = t[0], rows = gradient_walk(p), columns = parameter_walk(p)](Stream& on,
+                                                                                                    const Args& a) {
+      run_parameters(on, p, columns, built.data() + (memory ? kRowKernels : kWholeRowKernels), a);
+      run_gradient(on, p, rows, threads, built.data(), memory.get(), a);
     };
   }
 
@@ -280,10 +300,12 @@ std::vector<KernelSpec> programs(const DeviceInfo& d, DataType data, DataType pa
       p.affine = affine;
       p.x.type = p.statistics = data;
       p.parameters = parameters;
-      add_kernels(d, p, Pass::kForward, gpu_skeletons::kRowThreads, specs);
+      const bool whole = affine == Affine::kNo;
+      add_kernels(d, p, Pass::kForward, gpu_skeletons::kRowThreads, whole, specs);
       if (p.kind != Kind::kLayer && p.kind != Kind::kRms) continue;
-      for (const Pass pass : {Pass::kGradient, Pass::kParametersByRows, Pass::kParametersByColumns})
-        add_kernels(d, p, pass, gpu_skeletons::kRowThreads, specs);
+      add_kernels(d, p, Pass::kGradient, gpu_skeletons::kRowThreads, whole, specs);
+      for (const Pass pass : {Pass::kParametersByRows, Pass::kParametersByColumns})
+        add_kernels(d, p, pass, gpu_skeletons::kRowThreads, true, specs);
     }
   return specs;
 }
