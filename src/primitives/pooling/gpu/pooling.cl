@@ -216,9 +216,11 @@ INLINE int is_maximum(const Tensors* t, const WindowPlace* at, const int* o) {
   return 1;
 }
 #else
-INLINE scalar weight_along(const Tensors* t, const int k, int o) {
+/// The part of window o's gradient that an element has along axis k. `whole`: of windows without padding.
+INLINE scalar weight_along(const Tensors* t, const int k, int o, scalar whole) {
   const WindowRange r = elements_of(&t->axis[k], o);
-  return (scalar)1 / (scalar)(t->f->inclusive ? t->axis[k].length : r.end - r.first);
+  const int elements = t->f->inclusive ? t->axis[k].length : r.end - r.first;
+  return elements == t->axis[k].length ? whole : (scalar)1 / (scalar)MAX(elements, 1);
 }
 #endif
 
@@ -231,6 +233,11 @@ INLINE void gather(const Tensors* t, const WindowPlace* at, const int unit, num*
   for (int k = 0; k < unit; ++k) v[k] = 0;
   const i64* step = t->in_at->axis;
   const i64 plane = window_plane(t->in_at, at);
+#if !MAXIMUM
+  scalar whole[3];
+  UNROLL
+  for (int k = 0; k < 3; ++k) whole[k] = (scalar)1 / (scalar)t->axis[k].length;
+#endif
   int o[3];
   for (o[0] = r[0].first; o[0] < r[0].end; ++o[0])
     for (o[1] = r[1].first; o[1] < r[1].end; ++o[1])
@@ -245,7 +252,8 @@ INLINE void gather(const Tensors* t, const WindowPlace* at, const int unit, num*
           v[k] += is_maximum(t, &channel, o) ? gradient[k] : 0;
         }
 #else
-        const scalar weight = weight_along(t, 0, o[0]) * weight_along(t, 1, o[1]) * weight_along(t, 2, o[2]);
+        const scalar weight = weight_along(t, 0, o[0], whole[0]) * weight_along(t, 1, o[1], whole[1]) *
+                              weight_along(t, 2, o[2], whole[2]);
         UNROLL
         for (int k = 0; k < unit; ++k) v[k] += gradient[k] * weight;
 #endif
@@ -348,6 +356,55 @@ INLINE void gather_channels(const Tensors* t, const WindowPlace* at, const int u
     }
   }
 }
+#else
+/// The sums of the windows that cover n neighbours along rows, at most `run`. Those in one row of elements read each of
+/// their windows once.
+INLINE void gather_run(const Tensors* t, WindowPlace at, int n, const int run, num* v) {
+  const int size = SIZE_OF(IN_TYPE);
+  const i64* step = t->in_at->axis;
+  scalar whole[3];
+  UNROLL
+  for (int k = 0; k < 3; ++k) whole[k] = (scalar)1 / (scalar)t->axis[k].length;
+  UNROLL
+  for (int k = 0; k < run; ++k) v[k] = 0;
+  NO_UNROLL
+  for (int done = 0; done < n;) {
+    const int column = at.axis[2], together = run == 1 ? 1 : MIN(n - done, t->axis[2].size - column);
+    const WindowRange depth = windows_of(&t->axis[0], at.axis[0]), rows = windows_of(&t->axis[1], at.axis[1]);
+    const int first = windows_of(&t->axis[2], column).first, end = windows_of(&t->axis[2], column + together - 1).end;
+    const i64 plane = window_plane(t->in_at, &at) + first * step[2];
+    NO_UNROLL
+    for (int d = depth.first; d < depth.end; ++d) {
+      const scalar weight_d = weight_along(t, 0, d, whole[0]);
+      NO_UNROLL
+      for (int h = rows.first; h < rows.end; ++h) {
+        const scalar weight_dh = weight_d * weight_along(t, 1, h, whole[1]);
+        GLOBAL const u8* in = t->in + (plane + d * step[0] + h * step[1]) * size;
+        NO_UNROLL
+        for (int o = first; o < end; o += RUN_WINDOWS) {
+          num gradient[RUN_WINDOWS];
+          UNROLL
+          for (int i = 0; i < RUN_WINDOWS; ++i) {
+            gradient[i] = o + i < end ? decode(IN_TYPE, load_bits(in, size, 0)) : 0;
+            in += step[2] * size;
+          }
+          UNROLL
+          for (int i = 0; i < RUN_WINDOWS; ++i) {
+            const WindowRange covered = elements_of(&t->axis[2], o + i);
+            const int from = MAX(covered.first - column, 0), to = o + i < end ? MIN(covered.end - column, together) : 0;
+            const scalar weight = weight_dh * weight_along(t, 2, o + i, whole[2]);
+            // One rounding, as in gather(), which serves the same tensors at other addresses.
+            UNROLL
+            for (int e = 0; e < run; ++e) v[e] += (e - done >= from && e - done < to ? gradient[i] : 0) * weight;
+          }
+        }
+      }
+    }
+    done += together;
+    at.axis[2] += together - 1;
+    if (done < n) next_window_place(t->shape, &at);
+  }
+}
 #endif
 
 /// The sums of `unit` channels of an element, or of n neighbours along rows, at most `run`.
@@ -366,6 +423,11 @@ INLINE void gather_all(const Tensors* t, WindowPlace at, int n, const int run, c
   WITH_INDICES(2)
   WITH_INDICES(4)
   WITH_INDICES(8)
+#else
+  if (unit == 1) {
+    gather_run(t, at, n, run, v);
+    return;
+  }
 #endif
   UNROLL
   for (int k = 0; k < run; ++k) {
