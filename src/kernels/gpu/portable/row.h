@@ -270,31 +270,30 @@ INLINE void run_partial_rows(const Operands* p, const Walk* w, const RowShape* s
 }
 
 INLINE void apply_to_rows(const Operands* p, const Walk* w, const RowShape* s, const Formula* f,
-                          GLOBAL const Accumulator* workspace, const int unit, const int plain) {
+                          GLOBAL const Accumulator* workspace, LOCAL Accumulator* sums, const int unit,
+                          const int plain) {
   u32 kept[KEPT_UNITS][INPUTS][PACKED];
   const int row = BLOCK(0) / s->parts;
   const int lane = BLOCK(0) % s->parts * THREADS + THREAD(0);
   const RowPart part = part_of_row(p, w, row, lane, s->parts * THREADS, s, plain);
-  Accumulator sum = workspace[row * s->parts];
-  for (int i = 1; i < s->parts; ++i) sum = combine(sum, workspace[row * s->parts + i]);
+  Accumulator own = start();
+  if (THREAD(0) < s->parts) own = workspace[row * s->parts + THREAD(0)];
+  const Accumulator sum = combine_lanes(own, sums, THREAD(0), THREADS, 1);
   apply_part(p, w, s, f, &part, PREPARED(f, sum), unit, kept, 0);
 }
 
-// Local memory that a kernel does not use ends the process with PoCL 5.0; NVIDIA's OpenCL has no variadic macros.
-#define ROW_STAGE(name, locals, unit, stage, arguments)                                                          \
+#define ROW_STAGE(name, unit, stage)                                                                             \
   KERNEL THREADS_PER_BLOCK(THREADS)                                                                              \
       name(FIXED Walk w, OPERAND_PARAMETERS, const RowShape s, const Formula f, GLOBAL Accumulator* workspace) { \
-    locals;                                                                                                      \
+    SHARED Accumulator sums[THREADS];                                                                            \
     const Operands p = OPERAND_VALUES;                                                                           \
     if (SPLITS_PLAIN && s.plain)                                                                                 \
-      stage(&p, &w, &s, &f, arguments, unit, 1);                                                                 \
+      stage(&p, &w, &s, &f, workspace, sums, unit, 1);                                                           \
     else                                                                                                         \
-      stage(&p, &w, &s, &f, arguments, unit, SPLITS_PLAIN ? 0 : s.plain);                                        \
+      stage(&p, &w, &s, &f, workspace, sums, unit, SPLITS_PLAIN ? 0 : s.plain);                                  \
   }
-#define SUMS SHARED Accumulator sums[THREADS]
-#define TO_WORKSPACE workspace, sums
-ROW_STAGE(partial_row_elements, SUMS, 1, run_partial_rows, TO_WORKSPACE)
-ROW_STAGE(partial_row_vectors, SUMS, VECTOR, run_partial_rows, TO_WORKSPACE)
-ROW_STAGE(apply_row_elements, (void)0, 1, apply_to_rows, workspace)
-ROW_STAGE(apply_row_vectors, (void)0, VECTOR, apply_to_rows, workspace)
+ROW_STAGE(partial_row_elements, 1, run_partial_rows)
+ROW_STAGE(partial_row_vectors, VECTOR, run_partial_rows)
+ROW_STAGE(apply_row_elements, 1, apply_to_rows)
+ROW_STAGE(apply_row_vectors, VECTOR, apply_to_rows)
 #endif

@@ -14,9 +14,9 @@ namespace {
 using kernels::i64;
 using kernels::Nest;
 
-constexpr i64 kKeptUnits = 4, kSubgroup = 32;  // as in row.h and row_combine.h
-constexpr i64 kMaxParts = 64, kMinUnitsPerThread = 4;
-constexpr int kSharedThreads = 512;  // per block, most of which two fit a multiprocessor
+constexpr i64 kKeptUnits = 4, kSubgroup = 32;                   // as in row.h and row_combine.h
+constexpr i64 kMaxParts = kRowThreads, kMinUnitsPerThread = 4;  // a thread of row.h for each part
+constexpr int kSharedThreads = 512;                             // per block, most of which two fit a multiprocessor
 
 i64 power(i64 n) { return static_cast<i64>(std::bit_ceil(static_cast<std::uint64_t>(n))); }
 
