@@ -114,10 +114,10 @@ TEST(CudaFaults, FusedConvolutionsTakeMemoryOfTheirOwn) {
   check(miopenSetActivationDescriptor(relu, miopenActivationRELU, 0, 0, 0), "miopenSetActivationDescriptor");
   const DeviceData data = c.data();
   const auto call = [&] {
-    return miopenConvolutionBiasActivationForward(
-        c.session().get(), nullptr, descriptors[kX], data.tensors[kX], descriptors[kW], data.tensors[kW], convolution,
-        miopenConvolutionFwdAlgoDirect, nullptr, 0, nullptr, nullptr, nullptr, nullptr, nullptr, relu, descriptors[kY],
-        data.tensors[kY]);
+    return miopenConvolutionBiasActivationForward(c.session().get(), nullptr, descriptors[kX], data.tensors[kX],
+                                                  descriptors[kW], data.tensors[kW], convolution,
+                                                  miopenConvolutionFwdAlgoDirect, nullptr, 0, nullptr, nullptr, nullptr,
+                                                  nullptr, nullptr, relu, descriptors[kY], data.tensors[kY]);
   };
   {
     const Trouble trouble("memory");

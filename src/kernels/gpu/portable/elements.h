@@ -33,7 +33,9 @@
 
 // Elements per vector: 16 bytes of the smaller type, at most 8 for the sake of registers.
 #define MIN_SIZE MIN(SIZE_OF(IN_TYPE), SIZE_OF(OUT_TYPE))
+#ifndef VECTOR
 #define VECTOR MIN(16 / MIN_SIZE, 8)
+#endif
 
 INLINE float float_of(const int type, u64 bits) {
   switch (type) {

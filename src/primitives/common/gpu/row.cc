@@ -77,7 +77,7 @@ RowPlan plan_lanes(const DeviceInfo& device, const Rows& rows) {
   Nest mapped = rows.nest;
   mapped.operands = rows.nest.inputs + rows.mapped;
   const std::size_t out = rows.sides[static_cast<std::size_t>(rows.nest.operands) - 1].size;
-  const int vector = kernels::vector_of(rows.sides[0].size, out);
+  const int vector = rows.vector > 0 ? rows.vector : kernels::vector_of(rows.sides[0].size, out);
   plan.vectors = may_take_vectors(mapped, rows.sides, vector);
   plan.nest.group(plan.vectors ? vector : 1);
   const i64 units = count_of(plan.nest, row_dims, plan.nest.rank);

@@ -123,6 +123,7 @@ struct Rows {
   int column_rank = 1;
   int mapped = 0;
   int threads = kRowThreads;  // THREADS of the program
+  int vector = 0;             // VECTOR of the program, 0: the usual one
 };
 
 struct RowPlan {

@@ -80,6 +80,15 @@ Walk parameter_walk(const Problem& p) {
   return rms ? walk_of(loops, 3, {0, 1, 2, 3}) : walk_of(loops, 4, {0, 1, 2, 3, 4, 5});
 }
 
+int usual_vector(const Problem& p) { return kernels::vector_of(size_of(p.x.type), size_of(p.statistics)); }
+
+/// Elements of a vector: fewer than usual where only so the innermost dimension divides into them.
+int vector_of(const Problem& p, const Walk& walk) {
+  int vector = usual_vector(p);
+  while (vector > 1 && walk.nest.rank > 1 && walk.nest.inner().size % vector != 0) vector /= 2;
+  return vector > 1 ? vector : usual_vector(p);
+}
+
 /// Whether parameters are one dimension, so that columns of neighbours can be reduced.
 bool has_columns(const Walk& w) { return w.nest.rank == w.row_rank + 1; }
 
@@ -102,8 +111,8 @@ std::size_t workspace_of(const DeviceInfo& d, const Problem& p) {
   return gpu_skeletons::max_row_workspace(d, p.rows(), p.length(), accumulator);
 }
 
-/// `threads` per block of a row pass, `whole`: blocks do not share rows.
-void add_kernels(const DeviceInfo& d, const Problem& p, Pass pass, int threads, bool whole,
+/// `threads` per block of a row pass, `vector`: elements of a vector, `whole`: blocks do not share rows.
+void add_kernels(const DeviceInfo& d, const Problem& p, Pass pass, int threads, int vector, bool whole,
                  std::vector<KernelSpec>& specs) {
   const bool forward = pass == Pass::kForward, to_parameters = pass >= Pass::kParametersByRows;
   const int parameters = p.affine == Affine::kNo ? 0 : p.kind == Kind::kRms || !forward ? 1 : 2;
@@ -122,6 +131,7 @@ void add_kernels(const DeviceInfo& d, const Problem& p, Pass pass, int threads, 
   const bool by_columns = pass == Pass::kParametersByColumns;
   if (!by_columns) options.push_back(fmt::format("-DTHREADS={}", threads));
   if (!by_columns && whole) options.emplace_back("-DWHOLE_ROWS");
+  if (vector != usual_vector(p)) options.push_back(fmt::format("-DVECTOR={}", vector));
   const auto entries =
       by_columns
           ? std::span(gpu_skeletons::kColumnEntries).first(kColumnKernels)
@@ -130,9 +140,9 @@ void add_kernels(const DeviceInfo& d, const Problem& p, Pass pass, int threads, 
 }
 
 /// Launches kernels of a row program, which begin at `built`. Without `memory` blocks have whole rows.
-void run_rows(Stream& stream, const Walk& walk, const kernels::Sides& sides, int mapped, int threads,
+void run_rows(Stream& stream, const Walk& walk, const kernels::Sides& sides, int mapped, int threads, int vector,
               const std::shared_ptr<const Kernel>* built, StreamMemory* memory, Argument formula) {
-  auto plan = gpu_skeletons::plan_row(stream.info(), {walk.nest, sides, walk.row_rank, mapped, threads});
+  auto plan = gpu_skeletons::plan_row(stream.info(), {walk.nest, sides, walk.row_rank, mapped, threads, vector});
   if (!memory || !memory->is_ready(stream)) plan.shape.parts = 1;
   const auto launch_in = [&](void* workspace) {
     launch_row(
@@ -184,7 +194,7 @@ void run_forward(Stream& stream, const Problem& p, const Walk& walk, int threads
   with_real(p, [&]<class Real>(Real) {
     const Forward<Real> formula{static_cast<Real>(p.length()), static_cast<Real>(a.epsilon),
                                 a.mean != nullptr && p.kind != Kind::kRms, a.rstd != nullptr};
-    run_rows(stream, walk, sides, 1, threads, built.data(), memory, value_argument(formula));
+    run_rows(stream, walk, sides, 1, threads, vector_of(p, walk), built.data(), memory, value_argument(formula));
   });
 }
 
@@ -199,7 +209,7 @@ void run_gradient(Stream& stream, const Problem& p, const Walk& walk, int thread
   sides[n++] = {a.rstd, s.statistic};
   with_real(p, [&]<class Real>(Real) {
     const Gradient<Real> formula{static_cast<Real>(1 / static_cast<double>(p.length()))};
-    run_rows(stream, walk, sides, 1, threads, built, memory, value_argument(formula));
+    run_rows(stream, walk, sides, 1, threads, vector_of(p, walk), built, memory, value_argument(formula));
   });
 }
 
@@ -212,7 +222,8 @@ void run_parameters(Stream& stream, const Problem& p, const Walk& walk, const st
   sides[n++] = {a.dw, s.parameter};
   if (p.kind != Kind::kRms) sides[n++] = {a.db, s.parameter};
   if (!has_columns(walk))
-    return run_rows(stream, walk, sides, 0, gpu_skeletons::kRowThreads, built, nullptr, value_argument(Parameters{0}));
+    return run_rows(stream, walk, sides, 0, gpu_skeletons::kRowThreads, usual_vector(p), built, nullptr,
+                    value_argument(Parameters{0}));
   const gpu_skeletons::Columns columns = columns_of(walk, sides);
   const auto plan = gpu_skeletons::plan_column(stream.info(), columns);
   Parameters formula{0};
@@ -241,8 +252,7 @@ class GpuRows final : public GpuSolver<Problem> {
   TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
     const Walk walk = p.forward() ? forward_walk(p) : gradient_walk(p);
     if (walk.nest.inner().strides[0] != 1) return {gpu_skeletons::kRowThreads};
-    const std::size_t size = size_of(p.x.type);
-    const std::int64_t vector = kernels::vector_of(size, size_of(p.statistics)), n = p.length();
+    const std::int64_t vector = vector_of(p, walk), n = p.length();
     const std::int64_t units = n % vector == 0 ? n / vector : n;
     return {gpu_skeletons::row_threads(d, p.rows(), units, tune_space(d, p)[0].values.back())};
   }
@@ -257,12 +267,12 @@ class GpuRows final : public GpuSolver<Problem> {
     std::vector<KernelSpec> specs;
     const bool whole = workspace_of(d, p) == 0;
     if (p.forward()) {
-      add_kernels(d, p, Pass::kForward, t[0], whole, specs);
+      add_kernels(d, p, Pass::kForward, t[0], vector_of(p, forward_walk(p)), whole, specs);
       return specs;
     }
-    add_kernels(d, p, Pass::kGradient, t[0], whole, specs);
+    add_kernels(d, p, Pass::kGradient, t[0], vector_of(p, gradient_walk(p)), whole, specs);
     add_kernels(d, p, has_columns(parameter_walk(p)) ? Pass::kParametersByColumns : Pass::kParametersByRows,
-                gpu_skeletons::kRowThreads, true, specs);
+                gpu_skeletons::kRowThreads, usual_vector(p), true, specs);
     return specs;
   }
 
@@ -301,11 +311,11 @@ std::vector<KernelSpec> programs(const DeviceInfo& d, DataType data, DataType pa
       p.x.type = p.statistics = data;
       p.parameters = parameters;
       const bool whole = affine == Affine::kNo;
-      add_kernels(d, p, Pass::kForward, gpu_skeletons::kRowThreads, whole, specs);
+      add_kernels(d, p, Pass::kForward, gpu_skeletons::kRowThreads, usual_vector(p), whole, specs);
       if (p.kind != Kind::kLayer && p.kind != Kind::kRms) continue;
-      add_kernels(d, p, Pass::kGradient, gpu_skeletons::kRowThreads, whole, specs);
+      add_kernels(d, p, Pass::kGradient, gpu_skeletons::kRowThreads, usual_vector(p), whole, specs);
       for (const Pass pass : {Pass::kParametersByRows, Pass::kParametersByColumns})
-        add_kernels(d, p, pass, gpu_skeletons::kRowThreads, true, specs);
+        add_kernels(d, p, pass, gpu_skeletons::kRowThreads, usual_vector(p), true, specs);
     }
   return specs;
 }
