@@ -33,6 +33,10 @@ struct NormKernels {
   /// Both in one pass over a run with the inputs of gradient: its rows' values[k * pitch + row], and dw and, unless
   /// RMS, db, which it adds to sums[k * n + element]. For few rows: the sum of an element over the rows is float.
   void (*gradient_sums)(const NormVariant&, const Run&, double* values, std::int64_t pitch, double* sums);
+  /// The values of forward's reduction (not RMS) for groups of `of_group` neighbouring columns, from those of columns
+  /// with equal counts: values[k * pitch + column], merged[k * merged_pitch + group].
+  void (*merge_columns)(std::int64_t of_group, std::int64_t groups, const double* values, std::int64_t pitch,
+                        double* merged, std::int64_t merged_pitch);
   /// What forward's apply takes, from the values of n rows of `length` elements: values[k * pitch + row]. The second
   /// values are rstd for RMS, too.
   void (*statistics)(bool rms, double length, double epsilon, std::int64_t n, double* values, std::int64_t pitch);

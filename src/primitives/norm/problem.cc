@@ -118,9 +118,12 @@ common::RowLoops rows_of(const Problem& p, std::span<const TensorDesc* const> op
 double traffic_us(const DeviceInfo& d, const Problem& p, int passes, bool non_temporal) {
   const double tensor = static_cast<double>(p.x.count()) * static_cast<double>(size_of(p.x.type));
   const bool large = common::exceeds_caches(d, p.work());
-  // A plain store reads the line first. Assumes caches four times as fast as memory.
-  const double bytes = p.work() + tensor * (passes + (large && !non_temporal ? 1 : 0));
-  return bytes / (std::max(d.bandwidth_gbs, 1.0) * (large || non_temporal ? 1 : 4)) * 1e-3;
+  constexpr double kCaches = 4;  // assumed to be so many times as fast as memory
+  const double bytes = p.work() + (large && !non_temporal ? tensor : 0);  // a plain store reads the line first
+  const double again = tensor * passes;
+  const double of_memory =
+      bytes / (large || non_temporal ? 1 : kCaches) + again / (common::exceeds_caches(d, again) ? 1 : kCaches);
+  return of_memory / std::max(d.bandwidth_gbs, 1.0) * 1e-3;
 }
 
 Problem make_problem(Kind kind, Direction direction, Affine affine, const Extent& extent, const Tensors& t) {

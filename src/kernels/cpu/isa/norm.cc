@@ -211,6 +211,27 @@ void gradient_sums(const NormVariant& v, const Run& run, double* values, i64 pit
              [&]<class S, class>() { GradientSums<S, Arithmetic<S>>(v, run).compute(values, pitch, sums); });
 }
 
+void merge_columns(i64 of_group, i64 groups, const double* values, i64 pitch, double* merged, i64 merged_pitch) {
+  const double count = values[0], share = 1 / count;
+  for (i64 g = 0; g < groups; ++g, values += of_group) {
+    const double pivot = values[pitch] + values[2 * pitch] * share;
+    Vec<double> sums[2] = {};  // of distances of the columns' means from the first, and of squares
+    for (i64 i = 0; i < of_group; i += kLanes<double>) {
+      const int lanes = static_cast<int>(min_of<i64>(kLanes<double>, of_group - i));
+      const auto of_columns = [&](i64 k) { return load_lanes(values + k * pitch + i, 0, lanes); };
+      const Vec<double> counts = of_columns(0), sum = of_columns(2), offset = sum * share;  // 0 in other lanes
+      const Vec<double> distance = of_columns(1) + offset - pivot, within = of_columns(3) - sum * offset;
+      sums[0] = sums[0] + counts * distance;
+      sums[1] = sums[1] + (within < Vec<double>{} ? Vec<double>{} : within) + counts * distance * distance;
+    }
+    merge_lanes<kLanes<double> / 2, double>(sums, [](auto& v, const auto& upper) {
+      for (int k = 0; k < 2; ++k) v[k] = v[k] + upper[k];
+    });
+    const double all[] = {count * static_cast<double>(of_group), pivot, sums[0][0], sums[1][0]};
+    for (int k = 0; k < 4; ++k) merged[k * merged_pitch + g] = all[k];
+  }
+}
+
 void statistics(bool rms, double length, double epsilon, i64 n, double* values, i64 pitch) {
   const double share = 1 / length;
   for (i64 i = 0; i < n; i += kLanes<double>) {
@@ -255,6 +276,7 @@ const NormKernels& entry_points<NormKernels>() {
                                         .gradient = gradient,
                                         .parameter_gradient = parameter_gradient,
                                         .gradient_sums = gradient_sums,
+                                        .merge_columns = merge_columns,
                                         .statistics = statistics,
                                         .normalize = normalize};
   return kKernels;

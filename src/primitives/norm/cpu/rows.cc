@@ -154,7 +154,7 @@ class CpuRows final : public Solver<Problem> {
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
     const double copies = is_in_place(p) || expands(p) ? 0 : 5e-3 * static_cast<double>(p.x.count()) / d.threads;
-    return 2 + copies + traffic_us(d, p, p.forward() ? 0 : 2, t[0] != 0);
+    return 2 + copies + runs_us(d, p) + traffic_us(d, p, p.forward() ? 0 : 2, t[0] != 0);
   }
 
   Invoker build(Stream& stream, const Problem& p, const TunePoint& t) const override {
@@ -190,6 +190,15 @@ class CpuRows final : public Solver<Problem> {
   }
 
  private:
+  /// For the beginnings of the runs that a row consists of, each with lines that are fetched in vain.
+  static double runs_us(const DeviceInfo& d, const Problem& p) {
+    constexpr double kRun = 15e-3, kBytes = 128;
+    const Loop row = row_of(p);
+    if (row.rank == 1) return 0;
+    const auto runs = static_cast<double>(p.x.count() / row.inner().size);
+    return runs * (kRun / d.threads + kBytes / std::max(d.bandwidth_gbs, 1.0) * 1e-3);
+  }
+
   Direction direction_;
 };
 
