@@ -87,7 +87,7 @@ class GradientSums {
       add(
           i,
           [&](const void* const* from, int k) {
-            return Elements<S, T>::load(PartialInputs<S>(from + k, 1, i, static_cast<int>(n - i)).in[0], 0);
+            return Elements<S, T>::load_part(from[k], i, static_cast<int>(n - i));
           },
           [&](Vec<T> v) { return used ? v : Vec<T>{}; });  // lanes after the row add 0 even if rstd is infinite
     }
@@ -104,18 +104,18 @@ class GradientSums {
       return;
     }
     with_other<S>(v_.parameters, [&]<class P>() {
-      const void* const from[] = {static_cast<const P*>(run_.in[2]) + c};
+      const P* const from = static_cast<const P*>(run_.in[2]) + c;
       i64 i = 0;
-      for (; i + kStep <= n; i += kStep) store(to + i, Elements<P, T>::load(from[0], i));
-      if (i < n) store(to + i, Elements<P, T>::load(PartialInputs<P>(from, 1, i, static_cast<int>(n - i)).in[0], 0));
+      for (; i + kStep <= n; i += kStep) store(to + i, Elements<P, T>::load(from, i));
+      if (i < n) store(to + i, Elements<P, T>::load_part(from, i, static_cast<int>(n - i)));
     });
   }
 
   /// Input k, which has one element per row.
   T statistic(int k, i64 row) const {
     return with_other<S>(v_.statistics, [&]<class Q>() {
-      const void* const from[] = {static_cast<const unsigned char*>(run_.in[k]) + row * run_.in_row_bytes[k]};
-      return static_cast<T>(Elements<Q, T>::load(PartialInputs<Q>(from, 1, 0, 1).in[0], 0)[0]);
+      const void* const from = static_cast<const unsigned char*>(run_.in[k]) + row * run_.in_row_bytes[k];
+      return static_cast<T>(Elements<Q, T>::load_part(from, 0, 1)[0]);
     });
   }
 

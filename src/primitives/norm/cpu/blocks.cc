@@ -218,7 +218,8 @@ class CpuBlocks final : public Solver<Problem> {
     return t[0] == 0 || p.work() > static_cast<double>(d.cache_bytes[1]);
   }
   TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
-    return {common::exceeds_caches(d, p.work()) ? 1 : 0};
+    const bool suits = common::fills_lines(p.length() * static_cast<std::int64_t>(size_of(p.x.type)));
+    return {suits && common::exceeds_caches(d, p.work()) ? 1 : 0};
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {

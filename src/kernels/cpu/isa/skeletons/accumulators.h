@@ -137,19 +137,4 @@ void finish_applied(const F& f) {
     if (f.stores().non_temporal) finish_non_temporal_stores();
 }
 
-/// The first n elements of inputs from element i on, in full vectors.
-template <class... I>
-struct PartialInputs {
-  PartialInputs(const void* const* from, int inputs, i64 i, int n) {
-    constexpr std::size_t kSizes[] = {sizeof(I)...};
-    for (int k = 0; k < inputs; ++k) {
-      const auto* const start = static_cast<const unsigned char*>(from[k]) + i * static_cast<i64>(kSizes[k]);
-      __builtin_memcpy(buffers[k], start, static_cast<std::size_t>(n) * kSizes[k]);
-      in[k] = buffers[k];
-    }
-  }
-  alignas(64) unsigned char buffers[sizeof...(I)][kVectorBytes] = {};
-  const void* in[sizeof...(I)] = {};
-};
-
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

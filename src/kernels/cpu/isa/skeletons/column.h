@@ -98,12 +98,11 @@ struct Column<F, T, Types<I...>> {
     Lanes lanes = loaded(f, sums, i);
     const i64 last = b.column + b.columns - kStep;
     for (i64 r = 0; r < kRows; ++r) {
-      if (last >= 0) {
+      if (last >= 0)
         add(f, lanes, row + r - b.row, in[r], scalars[r], last, kNumbers);
-      } else {
-        const PartialInputs<I...> part(in[r], kArrays, b.column + i, static_cast<int>(b.columns - i));
-        add(f, lanes, row + r - b.row, part.in, scalars[r], 0, kNumbers);
-      }
+      else
+        add<false>(f, lanes, row + r - b.row, in[r], scalars[r], b.column + i, kNumbers,
+                   static_cast<int>(b.columns - i));
     }
     for (int k = 0; k < kCount; ++k) store(sums[k] + i, lanes.v[k]);
   }
@@ -115,20 +114,23 @@ struct Column<F, T, Types<I...>> {
     for (int k = 0; k < kArrays; ++k)
       __builtin_prefetch(static_cast<const char*>(in[k]) + i * kSizes[k] + after * rows.row_bytes[k]);
   }
-  /// Row `row` of the block.
-  template <std::size_t... K>
+  /// Row `row` of the block: a vector, or the first n lanes of one.
+  template <bool kWhole = true, std::size_t... K>
   [[gnu::always_inline]] static void add(const F<T>& f, Lanes& lanes, i64 row, const void* const* in,
-                                         const Vec<T>* scalars, i64 i, std::index_sequence<K...>) {
+                                         const Vec<T>* scalars, i64 i, std::index_sequence<K...>, int n = kStep) {
     if constexpr (kPivot == Pivot::kFirst)
-      if (row == 0) lanes.v[0] = f.element(input<K>(in, scalars, i)...);
-    lanes.add(f, broadcast(static_cast<T>(row)), input<K>(in, scalars, i)...);
+      if (row == 0) lanes.v[0] = f.element(input<K, kWhole>(in, scalars, i, n)...);
+    lanes.add(f, broadcast(static_cast<T>(row)), input<K, kWhole>(in, scalars, i, n)...);
   }
-  template <std::size_t K>
-  [[gnu::always_inline]] static Vec<T> input(const void* const* in, const Vec<T>* scalars, i64 i) {
-    if constexpr (K < static_cast<std::size_t>(kArrays))
-      return Elements<typename TypeAt<K, I...>::type, T>::load(in[K], i);
-    else
+  template <std::size_t K, bool kWhole>
+  [[gnu::always_inline]] static Vec<T> input(const void* const* in, const Vec<T>* scalars, i64 i, int n) {
+    using E = Elements<typename TypeAt<K, I...>::type, T>;
+    if constexpr (K >= static_cast<std::size_t>(kArrays))
       return scalars[K - kArrays];
+    else if constexpr (kWhole)
+      return E::load(in[K], i);
+    else
+      return E::load_part(in[K], i, n);
   }
   template <std::size_t... K>
   static void load_scalars(const void* const* in, Vec<T>* scalars, std::index_sequence<K...>) {

@@ -38,6 +38,7 @@ struct Elements {
   static constexpr int kN = kLanes<T>;
   using Bits = std::conditional_t<kIs16BitFloat<S>, std::uint16_t, S>;
   using Stored = typename VecType<Bits, kN>::type;
+  static constexpr bool kHasParts = __is_same(T, float) && (__is_same(S, float) || kIs16BitFloat<S>);
   // Whether two vectors are stored as one. With AVX-512 it was not measured.
   static constexpr bool kPairs = kIs16BitFloat<S> && kVectorBytes == 32;
   static_assert(sizeof(S) <= sizeof(T) && !(__is_same(S, std::int32_t) && __is_same(T, float)),
@@ -106,6 +107,30 @@ struct Elements {
     } else {
       store(data, i, low);
       store(data, i + kN, high);
+    }
+  }
+  /// The first n elements from element i on, zero in the other lanes; memory after them is not accessed.
+  static Vec<T> load_part(const void* data, i64 i, int n) {
+    const S* const from = static_cast<const S*>(data) + i;
+    if constexpr (kHasParts) {
+      return load_widened(from, n);
+    } else if constexpr (__is_same(S, T)) {
+      return load_lanes(from, 0, n);
+    } else {
+      alignas(64) unsigned char line[kVectorBytes] = {};
+      __builtin_memcpy(line, from, static_cast<std::size_t>(n) * sizeof(S));
+      return load(line, 0);
+    }
+  }
+  static void store_part(void* data, i64 i, Vec<T> v, int n) {
+    S* const to = static_cast<S*>(data) + i;
+    if constexpr (kHasParts) {
+      store_narrowed(to, v, n);
+    } else if constexpr (__is_same(S, T)) {
+      store_lanes(to, v, n);
+    } else {
+      const Stored stored = narrowed(v);
+      __builtin_memcpy(to, &stored, static_cast<std::size_t>(n) * sizeof(S));
     }
   }
   /// store() with a non-temporal store, or a plain one where there is none; the address is aligned to Stored.

@@ -1,5 +1,5 @@
 // The map skeleton: outputs = f(inputs), element by element, over rows of contiguous elements. The functor is written
-// once, for vectors; the last vector of a row overlaps the one before, or passes through the stack:
+// once, for vectors; the last vector of a row overlaps the one before, or is a part:
 //
 //   template <class T>
 //   struct Scaled {
@@ -55,15 +55,7 @@ struct RowInputs {
   /// The first n lanes.
   template <std::size_t K>
   [[gnu::always_inline]] Vec<T> load_part(i64 i, int n) const {
-    using S = typename TypeAt<K, I...>::type;
-    const S* const from = static_cast<const S*>(in[K]) + (i & mask[K]);
-    if constexpr (__is_same(T, float) && (__is_same(S, float) || kIs16BitFloat<S>)) {
-      return load_widened(from, n);
-    } else {
-      alignas(64) unsigned char line[kVectorBytes] = {};
-      __builtin_memcpy(line, from, static_cast<std::size_t>(n) * sizeof(S));
-      return Elements<S, T>::load(line, 0);
-    }
+    return Elements<typename TypeAt<K, I...>::type, T>::load_part(in[K], i & mask[K], n);
   }
 
   const void* in[kInputs];
@@ -145,7 +137,7 @@ class Map<T, Types<I...>, Types<O...>, F> {
     for (; i + kStep <= n; i += kStep) vectors<kRest, 1>(f, row, scales, i);
     if (i == n) return;
     if (separate_ && n >= kStep) return vectors<kRest, 1>(f, row, scales, n - kStep);
-    part<kRest>(function, given, i, n - i);
+    part<kRest>(function, given, i, static_cast<int>(n - i));
   }
 
   template <Storing kStoring, int kCount>
@@ -194,29 +186,31 @@ class Map<T, Types<I...>, Types<O...>, F> {
       Elements<S, T>::store(out, i, low, high);
   }
 
-  /// n < kStep elements, through full vectors on the stack.
+  /// n < kStep elements.
   template <Storing kStoring>
-  [[gnu::noinline]] void part(const F& f, const Row& row, i64 i, i64 n) const {
-    alignas(64) unsigned char buffers[sizeof...(I) + sizeof...(O)][kVectorBytes] = {};
-    Row buffered = row;
-    const bool reads_outputs = kStoring == Storing::kBlend && scales_.keep != 0;
-    int used = 0;
-    const auto buffer = [&]<class S>(const S* from, bool reads) {
-      unsigned char* const to = buffers[used++];
-      if (reads) copy<S>(to, from, n);
-      return to;
-    };
-    int k = 0;
-    ((buffered.in.in[k] = buffer(static_cast<const I*>(row.in.in[k]) + (i & row.in.mask[k]), true), ++k), ...);
-    int o = 0;
-    ((buffered.out[o] = buffer(static_cast<const O*>(row.out[o]) + i, reads_outputs), ++o), ...);
-    vectors<kStoring, 1>(f, buffered, scales_, 0);
-    o = 0;
-    ((copy<O>(static_cast<O*>(row.out[o]) + i, buffered.out[o], n), ++o), ...);
+  [[gnu::noinline]] void part(const F& f, const Row& row, i64 i, int n) const {
+    put_part<kStoring>(row, i, n, results_of_part(f, row.in, i, n, kNumbers));
   }
-  template <class S>
-  static void copy(void* to, const void* from, i64 n) {
-    __builtin_memcpy(to, from, static_cast<std::size_t>(n) * sizeof(S));
+  template <std::size_t... K>
+  static auto results_of_part(const F& f, const Inputs& in, i64 i, int n, std::index_sequence<K...>) {
+    return f(in.template load_part<K>(i, n)...);
+  }
+  template <Storing kStoring, class V>
+  void put_part(const Row& row, i64 i, int n, const V& v) const {
+    int o = 0;
+    const auto put = [&]<class S>(const S*) {
+      Vec<T> result;
+      if constexpr (sizeof...(O) == 1)
+        result = v;
+      else
+        result = v.v[o];
+      if constexpr (kStoring == Storing::kBlend) {
+        result = result * scales_.scale;
+        if (scales_.keep != 0) result = result + Elements<S, T>::load_part(row.out[o], i, n) * scales_.keep;
+      }
+      Elements<S, T>::store_part(row.out[o++], i, result, n);
+    };
+    (put(static_cast<const O*>(nullptr)), ...);
   }
 
   /// Computes the elements up to the first aligned vectors of the output; returns their index.
