@@ -19,10 +19,11 @@ inline bool exceeds_caches(const DeviceInfo& d, double bytes) {
 
 constexpr std::int64_t kCacheLine = 64;  // bytes
 
-/// Whether non-temporal stores suit contiguous runs of so many bytes: few of them are to a part of a cache line.
+/// Whether non-temporal stores suit contiguous runs of so many bytes: few of them are to a part of a cache line. The
+/// shortest runs are results in copies, which must stay in the caches.
 constexpr bool fills_lines(std::int64_t run) {
   constexpr std::int64_t kLeastRun = 1024;
-  return run >= kLeastRun || run % kCacheLine == 0;
+  return run >= kLeastRun || (run % kCacheLine == 0 && run > kCacheLine);
 }
 
 }  // namespace polymio::common

@@ -25,6 +25,7 @@ constexpr std::int64_t kShortRow = 64;        // elements of rows that take long
 constexpr std::int64_t kCopied = 2048;        // elements of such a copy
 constexpr std::int64_t kLine = 64;            // bytes
 constexpr std::int64_t kLeastRun = 24;        // elements of runs that are reduced for many rows at once
+constexpr std::int64_t kLeastOfSeveral = 16;  // the same of several inputs, each of which would be copied
 constexpr std::int64_t kMostRuns = 64;        // of such rows, whose values are merged run by run
 constexpr std::int64_t kRowsElements = 8192;  // of such rows, which the L1 cache keeps until the second pass
 constexpr std::int64_t kTermBytes = 1 << 16;  // of the terms of such rows
@@ -176,7 +177,8 @@ class Reducer {
   /// Whether rows consist of a few long contiguous runs, or repeated elements of inputs.
   bool has_runs() const {
     const Loop::Dim& inner = loops_.reduced.inner();
-    if (inner.size < kLeastRun || length_ / inner.size > kMostRuns) return false;
+    const std::int64_t least = kernel_.reads > 1 ? kLeastOfSeveral : kLeastRun;
+    if (inner.size < least || length_ / inner.size > kMostRuns) return false;
     for (std::size_t o = 0; o < operands_.count; ++o)
       if (inner.strides[o] != 1 && (inner.strides[o] != 0 || o < operands_.outputs)) return false;
     return true;

@@ -70,7 +70,8 @@ struct Row<F, T, Types<I...>> {
     for (i64 i = 0; i < kStep; ++i) {
       const Block block{row + i, 1, 0, run.n};
       pivots[i] = pivot_of_block(f, run, block);
-      const Lanes sums = reduce_block(f, run, block, pivots[i]);
+      const Lanes sums = run.n < kUnroll * kStep ? reduce_vectors<1>(f, run, block, pivots[i])
+                                                 : reduce_block(f, run, block, pivots[i]);
       for (int k = Lanes::kFirst; k < Lanes::kCount; ++k) lanes[k][i] = sums.v[k];
     }
     merge_rows<1>(f, lanes);
@@ -190,13 +191,18 @@ struct Row<F, T, Types<I...>> {
 
   /// Sums of the block in each lane.
   [[gnu::noinline]] static Lanes reduce_block(const F<T>& f, const Run& run, const Block& b, T pivot) {
+    return reduce_vectors<kUnroll>(f, run, b, pivot);
+  }
+  /// kUsed: 1 if rows have fewer than kUnroll vectors.
+  template <int kUsed>
+  [[gnu::always_inline]] static Lanes reduce_vectors(const F<T>& f, const Run& run, const Block& b, T pivot) {
     Lanes lanes[kUnroll] = {Lanes(f), Lanes(f), Lanes(f), Lanes(f)};
     if constexpr (kPivot != Pivot::kNone)
       for (int u = 0; u < kUnroll; ++u) lanes[u].v[0] = broadcast(pivot);
     const bool keeps = run.terms != nullptr;
     T* const terms =
         reinterpret_cast<T*>(static_cast<unsigned char*>(run.terms) + (keeps ? b.row * run.term_row_bytes : 0));
-    each_vector(run, b, [&]<bool kWhole>(int u, const Inputs& in, i64 before, i64 j, int n) {
+    each_vector<kUsed>(run, b, [&]<bool kWhole>(int u, const Inputs& in, i64 before, i64 j, int n) {
       if constexpr (kPivot == Pivot::kLargest) {
         const Vec<T> term = add<kWhole>(f, lanes[u], in, before, j, n, kNumbers);
         if (keeps) store(terms + j, term);
@@ -204,16 +210,18 @@ struct Row<F, T, Types<I...>> {
         add<kWhole>(f, lanes[u], in, before, j, n, kNumbers);
       }
     });
-    lanes[0].merge(f, lanes[1]);
-    lanes[2].merge(f, lanes[3]);
-    lanes[0].merge(f, lanes[2]);
+    if constexpr (kUsed > 1) {
+      lanes[0].merge(f, lanes[1]);
+      lanes[2].merge(f, lanes[3]);
+      lanes[0].merge(f, lanes[2]);
+    }
     return lanes[0];
   }
 
-  /// Calls visit(u, inputs, before, j, n) for the n elements of a row from j on, vector by vector: whole ones, kUnroll
+  /// Calls visit(u, inputs, before, j, n) for the n elements of a row from j on, vector by vector: whole ones, kUsed
   /// after each other with different u, and at most one that is not whole. Element j of the row is element before + j
   /// of the block.
-  template <class Visit>
+  template <int kUsed, class Visit>
   [[gnu::always_inline]] static void each_vector(const Run& run, const Block& b, const Visit& visit) {
     alignas(64) typename Inputs::template Buffers<> repeated;
     for (i64 r = 0; r < b.rows; ++r) {
@@ -221,10 +229,11 @@ struct Row<F, T, Types<I...>> {
       const i64 before = r * b.n - b.from;
       i64 j = b.from;
       const i64 end = b.from + b.n;
-      for (; j + kUnroll * kStep <= end; j += kUnroll * kStep) {
+      if constexpr (kUsed > 1)
+        for (; j + kUsed * kStep <= end; j += kUsed * kStep) {
 #pragma GCC unroll 4
-        for (int u = 0; u < kUnroll; ++u) visit.template operator()<true>(u, in, before, j + u * kStep, kStep);
-      }
+          for (int u = 0; u < kUsed; ++u) visit.template operator()<true>(u, in, before, j + u * kStep, kStep);
+        }
       for (; j + kStep <= end; j += kStep) visit.template operator()<true>(0, in, before, j, kStep);
       if (j < end) visit.template operator()<false>(0, in, before, j, static_cast<int>(end - j));
     }
@@ -239,7 +248,7 @@ struct Row<F, T, Types<I...>> {
     } else {
       Vec<T> largest[kUnroll];
       for (int u = 0; u < kUnroll; ++u) largest[u] = broadcast(f.least());
-      each_vector(run, b, [&]<bool kWhole>(int u, const Inputs& in, i64, i64 j, int n) {
+      each_vector<kUnroll>(run, b, [&]<bool kWhole>(int u, const Inputs& in, i64, i64 j, int n) {
         Vec<T> x = kWhole ? in.template load<0>(j) : in.template load_part<0>(j, n);
         if constexpr (!kWhole) x = lane_numbers<T>() < static_cast<typename Float<T>::Int>(n) ? x : largest[u];
         largest[u] = larger_of<T>(x, largest[u]);
