@@ -136,6 +136,12 @@ const std::vector<Layouts>& layouts() {
       {{2, 3, 19, 23}, {1, 3, 1, 1}, strides_in({2, 3, 19, 23}, nhwc), {}, strides_in({2, 3, 19, 23}, nhwc)},
       {{2, 3, 19, 23}, {1, 1, 19, 23}, strides_in({2, 3, 19, 23}, nhwc), {}, strides_in({2, 3, 19, 23}, nhwc, 1)},
       {{2, 3, 19, 23}, {2, 3, 1, 1}, {}, {}, strides_in({2, 3, 19, 23}, nhwc)},
+      // Rows that several images share.
+      {{4, 3, 9, 23},
+       {1, 1, 9, 23},
+       strides_in({4, 3, 9, 23}, nhwc),
+       strides_in({1, 1, 9, 23}, nchw, 2),
+       strides_in({4, 3, 9, 23}, nhwc)},
       {{5, 7, 31, 5}, {5, 7, 31, 5}, {}, strides_in({5, 7, 31, 5}, nchw, 2), {}},
   };
   return all;

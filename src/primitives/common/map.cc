@@ -20,6 +20,15 @@ void split(Stream& stream, const Loop& loop, std::int64_t task_elements,
   for_ranges(stream, count, round_up(ceil_div(count, tasks), kBlock), body);
 }
 
+void gather_all(Stream& stream, const Loop& loop, std::size_t operand, std::size_t size, const void* data,
+                void* dense) {
+  constexpr std::int64_t kTask = 1 << 13;
+  for_ranges(stream, loop.count(), kTask, [&](std::int64_t first, std::int64_t end) {
+    gather(loop, operand, size, data, Cursor(loop, first), end - first,
+           static_cast<unsigned char*>(dense) + first * static_cast<std::int64_t>(size));
+  });
+}
+
 void map(Stream& stream, const Tiles& tiles, const Operands& operands, FunctionRef<void(const kernels::Run&)> kernel,
          std::int64_t task_elements, RunShape shape) {
   const auto run_loop = [&](const Loop& loop) {

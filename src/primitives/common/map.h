@@ -14,6 +14,9 @@ inline constexpr std::int64_t kTaskElements = std::int64_t{1} << 15;
 /// memory.
 void split(Stream&, const Loop&, std::int64_t task_elements, FunctionRef<void(std::int64_t, std::int64_t)> body);
 
+/// gather() of all elements of the loop on all threads.
+void gather_all(Stream&, const Loop&, std::size_t operand, std::size_t size, const void* data, void* dense);
+
 /// Calls the kernel for all elements. The loop of the tiles has the operands: outputs first, then inputs. An output may
 /// be an input at the same strides; without `reads_outputs` the kernel must not read outputs.
 void map(Stream&, const Tiles&, const Operands&, FunctionRef<void(const kernels::Run&)> kernel,

@@ -11,6 +11,7 @@
 #include "kernels/cpu/norm.h"
 #include "primitives/common/caches.h"
 #include "primitives/common/kept_vector.h"
+#include "primitives/common/map.h"
 #include "primitives/norm/solvers.h"
 
 namespace polymio::norm {
@@ -30,14 +31,6 @@ struct Pass {
   std::optional<Loop> expanded = {};  // parameters for each element of an image, and for each channel
 };
 
-/// Copies a parameter of channels for each element of an image.
-void expand(Stream& stream, const Loop& loop, std::size_t size, const void* from, unsigned char* to) {
-  constexpr std::int64_t kTask = 1 << 13;
-  for_ranges(stream, loop.count(), kTask, [&](std::int64_t first, std::int64_t end) {
-    common::gather(loop, 1, size, from, Cursor(loop, first), end - first, to + first * static_cast<std::int64_t>(size));
-  });
-}
-
 /// Elements [first, first + n).
 void put(DataType type, void* data, std::int64_t first, std::int64_t n, const double* values) {
   if (data) dtype::store_many(type, data, first, n, values);
@@ -55,7 +48,7 @@ void run_forward(Stream& stream, const Problem& p, const Pass& pass, const Probl
   const auto push = [&](const void* given, std::vector<unsigned char>& copy) {
     if (pass.expanded) {
       copy.resize(static_cast<std::size_t>(pass.expanded->count()) * parameter);
-      expand(stream, *pass.expanded, parameter, given, copy.data());
+      common::gather_all(stream, *pass.expanded, 1, parameter, given, copy.data());
     }
     operands.push(pass.expanded ? copy.data() : given, parameter);
   };

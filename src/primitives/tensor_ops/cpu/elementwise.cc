@@ -3,9 +3,11 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "kernels/cpu/kernels_of.h"
 #include "primitives/common/copy.h"
+#include "primitives/common/kept_vector.h"
 #include "primitives/common/map.h"
 #include "primitives/tensor_ops/cpu/rows.h"
 #include "primitives/tensor_ops/passes.h"
@@ -112,14 +114,49 @@ void run_converted(Stream& stream, const Elementwise& p, const Tiles& tiles, con
       common::RunShape::kOneRow);
 }
 
+/// The loop and its data with a dense copy of a second input that many images share and whose runs are short: each
+/// block of an image would copy it again.
+class WithDenseInput {
+ public:
+  WithDenseInput(Stream& stream, const Elementwise& p) : loop(p.loop), data(p.data[kInput]) {
+    constexpr std::int64_t kShortRun = 16, kManyImages = 4, kMostBytes = 1 << 20;
+    const std::size_t size = size_of(p.types[kInput]);
+    Loop image = loop;
+    image.rank = 0;
+    for (std::size_t d = 1; d < loop.rank; ++d) image.push(loop.dims[d]);
+    if (loop.rank < 3 || loop.inner().size >= kShortRun || loop.dims[0].strides[kInput] != 0 ||
+        loop.dims[0].size < kManyImages || image.count() * static_cast<std::int64_t>(size) > kMostBytes)
+      return;
+    copy_->resize(static_cast<std::size_t>(image.count()) * size);
+    common::gather_all(stream, image, kInput, size, data, copy_->data());
+    data = copy_->data();
+    std::int64_t stride = 1;
+    for (std::size_t d = loop.rank; d-- > 1; stride *= loop.dims[d].size) loop.dims[d].strides[kInput] = stride;
+    loop.base[kInput] = 0;
+    loop.merge();
+  }
+
+  Loop loop;
+  const void* data;
+
+ private:
+  static constexpr std::size_t kInput = 2;
+  common::KeptVector<unsigned char, WithDenseInput> copy_;
+};
+
 void run_elementwise(Stream& stream, const Elementwise& p) {
   const bool unary = p.function == Function::kFirst;
   const std::span<const DataType> types(p.types.data(), unary ? 2 : 3);
   common::Operands operands;
   operands.push(p.out, size_of(types[0]));
-  for (std::size_t o = 1; o < types.size(); ++o) operands.push(p.data[o], size_of(types[o]));
+  operands.push(p.data[1], size_of(types[1]));
+  std::optional<WithDenseInput> dense;
+  if (!unary) {
+    dense.emplace(stream, p);
+    operands.push(dense->data, size_of(types[2]));
+  }
   operands.reads_outputs = p.beta != 0;
-  const Tiles tiles(p.loop);
+  const Tiles tiles(dense ? dense->loop : p.loop);
   const kernels::Binary job{p.function, types[1], types[0], p.alpha1, p.alpha2, p.beta};
   if (const kernels::BinaryKernel kernel =
           kernels::kernels_of<kernels::TensorOpsKernels>(stream.info().isa).binary(job))
