@@ -274,24 +274,22 @@ struct Row<F, T, Types<I...>> {
     const Vec<T> index = __builtin_convertvector(lane_numbers<T>(), Vec<T>) + static_cast<T>(before + j);
     if constexpr (kWhole) {
       return lanes.add(f, index, in.template load<K>(j)...);
+    } else if constexpr (kPivot == Pivot::kLargest) {
+      const Lanes old = lanes;
+      const Vec<T> term = lanes.add(f, index, in.template load_part<K>(j, n)...);
+      restore(lanes, old, n);
+      return term;
     } else {
-      const Merged merged{lanes, n};
-      return lanes.add(f, index, in.template load_part<K>(j, n)...);
+      const Lanes old = lanes;
+      lanes.add(f, index, in.template load_part<K>(j, n)...);
+      restore(lanes, old, n);
     }
   }
-  /// Restores the lanes after the first n.
-  struct Merged {
-    Merged(Lanes& l, int count) : lanes(l), old(l), n(count) {}
-    Merged(const Merged&) = delete;
-    Merged& operator=(const Merged&) = delete;
-    ~Merged() {
-      const auto used = lane_numbers<T>() < static_cast<typename Float<T>::Int>(n);
-      for (int k = Lanes::kFirst; k < Lanes::kCount; ++k) lanes.v[k] = used ? lanes.v[k] : old.v[k];
-    }
-    Lanes& lanes;
-    const Lanes old;
-    int n;
-  };
+  /// The lanes after the first n. No object keeps their address: lanes stay in registers.
+  [[gnu::always_inline]] static void restore(Lanes& lanes, const Lanes& old, int n) {
+    const auto used = lane_numbers<T>() < static_cast<typename Float<T>::Int>(n);
+    for (int k = Lanes::kFirst; k < Lanes::kCount; ++k) lanes.v[k] = used ? lanes.v[k] : old.v[k];
+  }
 };
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE
