@@ -70,8 +70,8 @@ struct Row<F, T, Types<I...>> {
     for (i64 i = 0; i < kStep; ++i) {
       const Block block{row + i, 1, 0, run.n};
       pivots[i] = pivot_of_block(f, run, block);
-      const Lanes sums = run.n < kUnroll * kStep ? reduce_vectors<1>(f, run, block, pivots[i])
-                                                 : reduce_block(f, run, block, pivots[i]);
+      const Lanes sums = run.n <= kUnroll * kStep ? reduce_vectors<1>(f, run, block, pivots[i])
+                                                  : reduce_block(f, run, block, pivots[i]);
       for (int k = Lanes::kFirst; k < Lanes::kCount; ++k) lanes[k][i] = sums.v[k];
     }
     merge_rows<1>(f, lanes);
@@ -193,7 +193,7 @@ struct Row<F, T, Types<I...>> {
   [[gnu::noinline]] static Lanes reduce_block(const F<T>& f, const Run& run, const Block& b, T pivot) {
     return reduce_vectors<kUnroll>(f, run, b, pivot);
   }
-  /// kUsed: 1 if rows have fewer than kUnroll vectors.
+  /// kUsed: 1 if rows have at most kUnroll vectors.
   template <int kUsed>
   [[gnu::always_inline]] static Lanes reduce_vectors(const F<T>& f, const Run& run, const Block& b, T pivot) {
     Lanes lanes[kUnroll] = {Lanes(f), Lanes(f), Lanes(f), Lanes(f)};
