@@ -85,12 +85,12 @@ start_all_on() {  # device; what has no case files takes longest, and is first
 
 start_tune_points() {  # every one of the kernels whose tiles are templates, a process per few lines: each compiles
   local file part pieces i=0
-  for file in gpu_hopper gpu_hopper_bytes gpu_hopper_groups gpu_hopper_packed gpu_hopper_split gpu_long_filters depthwise_1d; do
+  for file in gpu_hopper gpu_hopper_bytes gpu_hopper_groups gpu_hopper_packed gpu_hopper_split gpu_long_filters gpu_few_channels depthwise_1d; do
     pieces=6
     [ $file = gpu_hopper_bytes ] && pieces=12
     for part in $(divide "$POLYMIO_TEST_CASES/convolution/$file.txt" $pieces "$work/points"); do
       POLYMIO_TEST_CASES=$work/points POLYMIO_TEST_POINTS=all \
-        POLYMIO_TEST_ONLY=ConvHopper,ConvCudaLongFilters,ConvCudaDepthwise1d,ConvGpuDepthwise \
+        POLYMIO_TEST_ONLY=ConvHopper,ConvCudaLongFilters,ConvCudaFewChannels,ConvCudaDepthwise1d,ConvGpuDepthwise \
         POLYMIO_TEST_DEVICE=cuda:0 start points.$((i++)) 540 "$build/bin/solver_tests" \
         --gtest_filter="*/convolution_$(basename "$part" .txt)"
     done
@@ -100,7 +100,7 @@ start_tune_points() {  # every one of the kernels whose tiles are templates, a p
 start_repeated_runs() {  # beside all other processes: results must have the same bits
   local file
   for file in gpu_hopper gpu_hopper_bytes gpu_hopper_groups gpu_hopper_packed gpu_hopper_split gpu_tensor_tiles \
-    gpu_long_filters gpu_kernels depthwise_1d; do
+    gpu_long_filters gpu_few_channels gpu_kernels depthwise_1d; do
     POLYMIO_TEST_RUNS=20 POLYMIO_TEST_ONLY=ConvHopper,ConvCuda POLYMIO_TEST_WITHOUT=ConvCudaGemm \
       POLYMIO_TEST_DEVICE=cuda:0 start "repeated.$file" 540 "$build/bin/solver_tests" --gtest_filter="*/convolution_$file"
   done
@@ -123,7 +123,7 @@ start_memory_checks() {  # a small problem per kernel
       read -r every job <<<"$job"
       POLYMIO_TEST_EVERY=$every start "$tool.$((i++))" 540 $check "$build/bin/${job% *}" --gtest_filter="${job#* }"
     done
-    for job in "ConvGpuDepthwise gpu_depthwise_matrix" "ConvCudaDepthwise1d depthwise_1d" "ConvCudaTensor gpu_tensor_tiles" "ConvCudaLongFilters gpu_long_filters" "ConvHopper gpu_hopper" "ConvHopper gpu_hopper_bytes" "ConvHopper gpu_hopper_groups" "ConvHopperPacked gpu_hopper_packed" "ConvHopperSplit gpu_hopper_split"; do
+    for job in "ConvGpuDepthwise gpu_depthwise_matrix" "ConvCudaDepthwise1d depthwise_1d" "ConvCudaTensor gpu_tensor_tiles" "ConvCudaLongFilters gpu_long_filters" "ConvCudaFewChannels gpu_few_channels" "ConvHopper gpu_hopper" "ConvHopper gpu_hopper_bytes" "ConvHopper gpu_hopper_groups" "ConvHopperPacked gpu_hopper_packed" "ConvHopperSplit gpu_hopper_split"; do
       [[ "$tool ${job% *}" != "racecheck ConvHopper"* ]] || continue
       POLYMIO_TEST_ONLY=${job% *} start "$tool.$((i++))" 540 $check "$build/bin/solver_tests" --gtest_filter="*/convolution_${job#* }"
     done

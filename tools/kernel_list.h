@@ -219,6 +219,9 @@ inline std::vector<KernelSpec> template_programs(const DeviceInfo& device) {
       for (const std::int64_t taps : {4, 16, 31, 41, 57, 64, 114})
         for (const bool last : {false, true}) add_depthwise_1d(type, d, taps, last);
   for (const Direction d : {Direction::kForward, Direction::kBackwardData})
+    for (const std::int64_t channels : {1, 4, 16, 32})
+      for (const std::int64_t filter : {1, 3}) add(DataType::kHalf, d, 3, channels, filter, 1);
+  for (const Direction d : {Direction::kForward, Direction::kBackwardData})
     for (const std::int64_t channels : {64, 256})
       for (const std::int64_t stride : {1, 2})
         for (const DataType type : {DataType::kHalf, DataType::kFloat}) add(type, d, 2, channels, 3, stride, true);

@@ -139,6 +139,30 @@ TEST(Estimates, DepthwiseOfVolumesHasFastSolversOnGpus) {
         }
 }
 
+/// Volumes with few channels on one side, and heads; not what has many on both.
+TEST(Estimates, FewChannelsRunFromTiles) {
+  const DeviceInfo device = usual_device("cuda-sm90");
+  const auto volume = [](std::int64_t c, std::int64_t k, std::int64_t filter) {
+    return Shape{.x = {2, c, 128, 128, 128},
+                 .w = {k, c, filter, filter, filter},
+                 .pad = {filter / 2, filter / 2, filter / 2},
+                 .type = DataType::kHalf};
+  };
+  for (const bool last : {false, true})
+    for (const Direction direction : {Direction::kForward, Direction::kBackwardData}) {
+      Shape many = volume(64, 64, 3), shapes[] = {volume(1, 32, 3), volume(4, 32, 3)};
+      for (Shape* shape : {&shapes[0], &shapes[1], &many}) {
+        shape->channels_last = last;
+        const Problem p = problem(direction, *shape);
+        SCOPED_TRACE(p.key());
+        const SolverBase* best = fastest(device, p);
+        ASSERT_NE(best, nullptr);
+        const bool is_few = std::string_view(best->info().name).starts_with("ConvCudaFewChannels");
+        EXPECT_EQ(is_few, shape != &many) << best->info().name;
+      }
+    }
+}
+
 /// Long filters are predicted to be the fastest on matrix units, those of fp32 in parts; short ones are not.
 TEST(Estimates, LongFiltersRunOnMatrixUnits) {
   const DeviceInfo device = usual_device("cuda-sm90");

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "primitives/activation/activation.h"
 #include "primitives/convolution/cuda/hopper_plan.h"
 #include "tests/convolution/hopper_kernels.h"
 
@@ -159,6 +160,24 @@ template <class Element, int kDepth>
 void add_depthwise_channels_weights(Programs& to) {
   add<sm90::ConvDepthwiseChannelsWeights<Element, kDepth>>(
       to, fmt::format("sm90::ConvDepthwiseChannelsWeights<{}, {}>", Name<Element>::text(), kDepth));
+}
+
+template <class Element, sm90::ConvFewChannelsSource kSource, int kRows, bool kPlanes, bool kBias = false,
+          int kActivation = 0>
+void add_few_channels(Programs& to) {
+  constexpr const char* kSources[] = {"kPairs", "kMatrices", "kPixels", "kElements"};
+  add<sm90::ConvFewChannelsPacking<kRows>>(to, fmt::format("sm90::ConvFewChannelsPacking<{}>", kRows));
+  add<sm90::ConvFewChannels<Element, kSource, kRows, kPlanes, kBias, kActivation>>(
+      to, fmt::format("sm90::ConvFewChannels<{}, sm90::{}, {}, {}, {}, {}>", Name<Element>::text(), kSources[kSource],
+                      kRows, kPlanes, kBias, kActivation));
+}
+
+template <class Element, int kRows>
+void add_few_channels_of(Programs& to) {
+  add_few_channels<Element, sm90::kPairs, kRows, false>(to);
+  add_few_channels<Element, sm90::kPairs, kRows, true>(to);
+  add_few_channels<Element, sm90::kMatrices, kRows, false>(to);
+  add_few_channels<Element, sm90::kMatrices, kRows, true>(to);
 }
 
 using sm90::Bfloat16;
@@ -384,6 +403,14 @@ Programs programs() {
   add_halos_of_weights<Tf32, 2, 3, 48>(all);
   add_halos_of_weights<Half, 4, 1, 96, 160>(all);
   add_halos_of_weights<Tf32, 4, 1, 96, 104>(all);
+  add_few_channels_of<Half, 1>(all);
+  add_few_channels_of<Half, 2>(all);
+  add_few_channels_of<Half, 4>(all);
+  add_few_channels<Bfloat16, sm90::kMatrices, 1, false>(all);
+  add_few_channels<Half, sm90::kPixels, 1, false>(all);
+  add_few_channels<Half, sm90::kElements, 1, false>(all);
+  add_few_channels<Bfloat16, sm90::kPixels, 2, true>(all);
+  add_few_channels<Half, sm90::kMatrices, 4, false, true, static_cast<int>(activation::Mode::kRelu)>(all);
   add_depthwise_lines<Half, 2>(all);
   add_depthwise_lines<Bfloat16, 3>(all);
   add_depthwise_lines<Half, 8>(all);

@@ -117,4 +117,28 @@ struct ConvDepthwise1dShape {
   ConvScalars scalars;
 };
 
+/// Sizes of ConvFewChannels. `source` is x or dy, `result` y or dx. The
+/// rows of the product are the output channels of all results of a cell, which use the same source points, `distance`
+/// apart; the columns are cells, `step` source elements apart. The tap of point j and result r of a cell along a
+/// dimension is tap_of_point * j + tap_of_result * r + first_tap, if the filter has it.
+struct ConvFewChannelsShape {
+  int images, channels, outputs;  // channels: that are summed over
+  int size[3], source_size[3];
+  int cells, rows;  // results of a cell; of all its output channels
+  int cell[3], cell_log[3], step[3], origin[3], points[3], distance[3];
+  int taps[3], tap_of_point[3], tap_of_result[3], first_tap[3];
+  int tiles[3], tile_log[3], halo[3];  // cells of a tile, and its source pixels
+  int all_tiles;                       // of all images
+  int groups, row_blocks;              // 64 cells each, of a tile; of as many rows as a block has
+  int chunk, chunks, steps;            // channels in shared memory at once, and steps of 16 products
+  int keeps_weights;                   // of all chunks in shared memory
+  int takes_pixels;                    // from global memory, 32 channels at once
+  unsigned pitch, table_bytes, source_bytes, staged_bytes;  // in shared memory: of a pixel, and of its parts
+  int load_unit, store_unit, width_log, by_elements;        // elements; pixels of 64 cells along the first dimension
+  long long source_image, source_channel, source_step[3];
+  long long result_image, result_channel, result_step[3];
+  long long weight_output, weight_channel, weight_tap[3];
+  ConvScalars scalars;
+};
+
 }  // namespace
