@@ -23,13 +23,15 @@ namespace {
 
 constexpr std::int64_t kThreads = 256;
 
-/// NHWC: elements per vector, rows and columns of outputs per thread. NCHW: rows per thread, floats of local memory.
-/// blocks: most blocks of backward weights; NHWC, forward and backward data: those that load the taps once, 0: any.
+/// NHWC: elements per vector, rows (backward weights: of the filter, at most) and columns of outputs per thread. NCHW:
+/// rows per thread, floats of local memory. blocks: most blocks of backward weights; NHWC, forward and backward data:
+/// those that load the taps once, 0: any.
 struct Variant {
   int vec, rows, cols, local_floats, blocks;
 };
-constexpr Variant kChannels[] = {{4, 2, 4, 0, 0}, {4, 2, 2, 0, 0}, {4, 2, 4, 0, 264}, {4, 2, 4, 0, 528}};
-constexpr Variant kChannelsWeights[] = {{4, 1, 4, 0, 1056}};
+constexpr Variant kChannels[] = {
+    {4, 2, 4, 0, 0}, {4, 2, 2, 0, 0}, {4, 2, 4, 0, 264}, {4, 2, 4, 0, 528}, {4, 1, 2, 0, 2112}};
+constexpr Variant kChannelsWeights[] = {{4, 7, 4, 0, 1056}, {4, 1, 4, 0, 1056}, {4, 2, 4, 0, 1056}, {4, 1, 2, 0, 2112}};
 constexpr Variant kPlanes[] = {{1, 14, 1, 6144, 0}, {1, 7, 1, 8192, 0}};
 constexpr Variant kPlanesWeights[] = {{1, 14, 1, 8192, 1056}, {1, 7, 1, 4096, 2112}};
 
@@ -72,7 +74,8 @@ void plan_channels(Plan& plan, Direction direction) {
   const int rows = weights ? 1 : plan.v.rows;
   const int extra_h = phases ? s.pad_h % 2 : 0, extra_w = phases ? s.pad_w % 2 : 0;
   plan.tiles = s.images * ceil_div(s.dst_h + extra_h, rows) * ceil_div(s.dst_w + extra_w, plan.v.cols);
-  plan.tap_rows = plan.filter * plan.filter * plan.v.vec <= kMaxSums ? plan.filter : 1;
+  plan.tap_rows = std::min(plan.filter, plan.v.rows);
+  if (plan.tap_rows * plan.filter * plan.v.vec > kMaxSums) plan.tap_rows = 1;
   const int lines = ceil_div(plan.filter, plan.tap_rows);
   plan.parts = std::min<int>(ceil_div(plan.tiles, 2 * slots), std::max(1, plan.v.blocks / chunks / lines));
   int blocks = weights ? plan.parts : static_cast<int>(ceil_div(plan.tiles, slots));
@@ -200,7 +203,8 @@ class GpuDepthwise final : public GpuSolver<Problem> {
     if (gpu::DepthwiseTiles::serve(p)) return {gpu::DepthwiseTiles::best(d, p)};
     const std::int64_t stride = p.geometry.stride[0];
     if (!channels_last(p)) return {stride != 2 && plan_of(d, p, {0}).fits ? 0 : 1};
-    return {direction_ != Direction::kBackwardWeights && stride == 2 ? 2 : 0};
+    if (direction_ == Direction::kBackwardWeights) return {p.filter(0) == 5 ? 2 : 0};
+    return {stride != 2 ? 0 : direction_ == Direction::kForward && p.filter(0) == 3 ? 4 : 2};
   }
 
   std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
