@@ -111,9 +111,10 @@ TEST_F(SoftmaxApi, MoreDimensionsThanKernelsHave) {
       expect_right(wanted(kind, true, t), dx, y, dy);
     }
   const Tensor apart(miopenFloat, {2, 2, 2, 2, 2, 2}, {3, 7, 15, 31, 63, 127});
-  std::vector<float> memory(512);
-  expect_bad(forward({1, 1}, apart, memory.data(), memory.data()), {"x has rank 6", "1 to 5", "merged"});
-  expect_bad(backward({1, 1}, apart, memory.data(), memory.data(), memory.data()), {"y has rank 6", "merged"});
+  Bytes memory(512 * sizeof(float));
+  const There there(handle, memory);
+  expect_bad(forward({1, 1}, apart, there, there), {"x has rank 6", "1 to 5", "merged"});
+  expect_bad(backward({1, 1}, apart, there, there, there), {"y has rank 6", "merged"});
 }
 
 TEST_F(SoftmaxApi, TheFirstFunctionsAreAccurateOverChannels) {
