@@ -2,6 +2,7 @@
 // depends on sizes only. Maxima without indices find them again in x, for some lines at a time.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include "kernels/cpu/isa/pooling_channel_gather.h"
 #include "kernels/cpu/isa/pooling_forward.h"
 #include "kernels/cpu/isa/pooling_gradient_gather.h"
 
@@ -85,6 +86,8 @@ template <class S, bool kMaximum>
 class PoolingBackward {
  public:
   using T = Arithmetic<S>;
+  using Sources = ChannelSources<S, T, kMaximum>;
+  using Line = typename Sources::Line;
 
   PoolingBackward(const Pooling& p, Scratch& scratch)
       : p_(p),
@@ -93,9 +96,8 @@ class PoolingBackward {
         row_(scratch, p),
         weights_(p, scratch) {
     i64 most = 1;
-    for (const WindowDim& dim : p.dims) most *= (dim.length - 1) / dim.stride + 1;
-    sources_ = scratch.take<Source>(p.across_channels ? most : 0);
-    lines_ = scratch.take<Source>(p.across_channels ? most : 0);
+    for (int k = 0; k < 2; ++k) most *= (p.dims[k].length - 1) / p.dims[k].stride + 1;
+    lines_ = scratch.take<Line>(p.across_channels ? most : 0);
     widths_ = scratch.take<Range>(p.across_channels ? width_.size : 0);
   }
 
@@ -106,17 +108,18 @@ class PoolingBackward {
     if constexpr (!kMaximum) weights_.prepare(first, end);
   }
 
-  /// A line of dx; index_of(d, h) has the indices of a line of windows, also of those of the next line of dx if
-  /// `has_next`.
+  /// Lines [heights.first, heights.end) of a plane of dx; index_of(d, h) has the indices of a line of windows.
   template <class IndexOf>
-  void line(i64 image, i64 channel, i64 d, i64 h, bool has_next, const IndexOf& index_of) {
-    const Place at{image, channel, d, h, windows_of(p_.dims[0], d), windows_of(p_.dims[1], h)};
-    if (!p_.across_channels) return row(at, has_next, index_of);
-    switch (p_.index_bytes) {
-      case 1: return channels<std::uint8_t>(at, index_of);
-      case 2: return channels<std::uint16_t>(at, index_of);
-      case 8: return channels<std::uint64_t>(at, index_of);
-      default: return channels<std::uint32_t>(at, index_of);  // also of those found
+  void lines(i64 image, i64 channel, i64 d, Range heights, const IndexOf& index_of) {
+    Place at{image, channel, d, heights.first, windows_of(p_.dims[0], d), windows_of(p_.dims[1], heights.first)};
+    while (at.h < heights.end) {
+      const Range next = windows_of(p_.dims[1], min_of(at.h + 1, heights.end - 1));
+      if (p_.across_channels)
+        channels(at, index_of);
+      else
+        row(at, next.end, index_of);
+      ++at.h;
+      at.heights = next;
     }
   }
 
@@ -126,6 +129,16 @@ class PoolingBackward {
     i64 image, channel, d, h;
     Range depths, heights;
   };
+
+  template <class IndexOf>
+  void channels(const Place& at, const IndexOf& index_of) {
+    switch (p_.index_bytes) {
+      case 1: return channels<std::uint8_t>(at, index_of);
+      case 2: return channels<std::uint16_t>(at, index_of);
+      case 8: return channels<std::uint64_t>(at, index_of);
+      default: return channels<std::uint32_t>(at, index_of);  // also of those found
+    }
+  }
 
   S* out(const Place& at, i64 w) const {
     const WindowStrides& s = p_.out_at;
@@ -137,91 +150,40 @@ class PoolingBackward {
     return static_cast<const S*>(p_.in) + at.image * s.image + at.channel * s.channel + d * s.dims[0] + h * s.dims[1];
   }
 
-  /// A window that covers an element: its gradients, indices, and the index of the element or the weight of a mean.
-  struct Source {
-    const S* gradient;
-    const unsigned char* index;
-    Int<T> wanted;
-    T weight;
-  };
-
   template <class U, class IndexOf>
   void channels(const Place& at, const IndexOf& index_of) {
-    const i64 lines = find_lines(at, index_of);
+    Sources sources = find_sources(at, index_of);
     for (i64 w = 0; w < width_.size; ++w) {
-      const i64 sources = find_sources(lines, w);
+      sources.element = w;
+      sources.widths = widths_[w];
       for (i64 c = 0; c < p_.channels; c += kWriterElements) {
         const i64 n = min_of(p_.channels - c, kWriterElements);
-        T* const to = writer_.reserve(out(at, w) + c, n);
-        i64 i = 0;
-        for (; i + 4 * kStep <= n; i += 4 * kStep) channel_block<U, 4>(sources, c + i, kStep, to + i);
-        for (; i + kStep <= n; i += kStep) channel_block<U, 1>(sources, c + i, kStep, to + i);
-        if (i == n) continue;
-        // The last vector overlaps the one before.
-        if (n >= kStep) i = n - kStep;
-        channel_block<U, 1>(sources, c + i, n - i, to + i);
+        gather_channels<U>(sources, c, n, writer_.reserve(out(at, w) + c, n));
       }
     }
   }
 
-  /// The first windows of the lines of windows that cover a line of dx, as sources of element 0.
   template <class IndexOf>
-  i64 find_lines(const Place& at, const IndexOf& index_of) {
-    i64 count = 0;
+  Sources find_sources(const Place& at, const IndexOf& index_of) {
+    Sources sources{lines_, 0, 0, {}, weights_[2], p_.in_at.dims[2], 0, 0};
     for (i64 d = at.depths.first; d < at.depths.end; ++d)
       for (i64 h = at.heights.first; h < at.heights.end; ++h) {
         const IndexLine index = index_of(d, h);
         const Numbering numbering(p_, index.image);
         const i64 wanted = kMaximum ? numbering.of(at.d, d, at.h, h, 0, 0) : 0;
-        lines_[count++] = {in(at, d, h), kMaximum ? index.at(0) : nullptr, static_cast<Int<T>>(wanted),
-                           kMaximum ? 1 : weights_[0][d] * weights_[1][h]};
-        index_step_ = index.window_step * index.bytes;
-        wanted_step_ = numbering.moves[2];
+        lines_[sources.count++] = {in(at, d, h), kMaximum ? index.at(0) : nullptr, static_cast<Int<T>>(wanted),
+                                   kMaximum ? 1 : weights_[0][d] * weights_[1][h]};
+        sources.index_step = index.window_step * index.bytes;
+        sources.wanted_step = numbering.moves[2];
       }
-    return count;
-  }
-  i64 find_sources(i64 lines, i64 w) {
-    const Range widths = widths_[w];
-    i64 count = 0;
-    for (i64 i = 0; i < lines; ++i) {
-      const Source& line = lines_[i];
-      for (i64 o = widths.first; o < widths.end; ++o) {
-        Source& source = sources_[count++];
-        source.gradient = line.gradient + o * p_.in_at.dims[2];
-        source.index = kMaximum ? line.index + o * index_step_ : nullptr;
-        source.wanted = static_cast<Int<T>>(line.wanted + w - o * wanted_step_);
-        source.weight = kMaximum ? 1 : line.weight * weights_[2][o];
-      }
-    }
-    return count;
+    return sources;
   }
 
-  template <class U, int kVectors>
-  void channel_block(i64 sources, i64 c, i64 n, T* to) {
-    const i64 count = kVectors == 1 ? n : kStep;
-    Vec<T> acc[kVectors] = {};
-    for (i64 i = 0; i < sources; ++i) {
-      const Source& source = sources_[i];
-#pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) {
-        const i64 first = c + v * kStep;
-        const Vec<T> x = load_elements<S, T>(source.gradient + first, 1, count);
-        if constexpr (kMaximum) {
-          const Ints<T> indices = load_indices<U, T>(source.index + first * static_cast<i64>(sizeof(U)), 1, count);
-          acc[v] = indices == source.wanted ? acc[v] + x : acc[v];
-        } else {
-          acc[v] = acc[v] + x * source.weight;
-        }
-      }
-    }
-    for (int v = 0; v < kVectors; ++v) store(to + v * kStep, acc[v]);
-  }
-
+  /// Prepares rows of windows up to `end`, those of the next line, too: they reach the cache before vectors that
+  /// overlap theirs are loaded.
   template <class IndexOf>
-  void row(const Place& at, bool has_next, const IndexOf& index_of) {
+  void row(const Place& at, i64 end, const IndexOf& index_of) {
     const i64 plane = at.image * p_.channels + at.channel;
-    // The next line's rows, too: they reach the cache before vectors that overlap theirs are loaded.
-    const i64 end = has_next ? windows_of(p_.dims[1], at.h + 1).end : at.heights.end;
     for (i64 d = at.depths.first; d < at.depths.end; ++d)
       for (i64 h = at.heights.first; h < end; ++h)
         row_.keep(plane, d, h, in(at, d, h), weights_[2], kMaximum ? index_of(d, h) : IndexLine{});
@@ -248,9 +210,8 @@ class PoolingBackward {
   Writer<S, T> writer_;
   GatheredRow<S, T, kMaximum> row_;
   WindowWeights<T> weights_;
-  Source *sources_, *lines_;  // of one element, of one line
-  Range* widths_;             // the windows of each element of a line
-  i64 index_step_ = 0, wanted_step_ = 0;
+  Line* lines_;    // of one line of dx
+  Range* widths_;  // the windows of each element of a line
 };
 
 template <class S, bool kMaximum>
@@ -259,28 +220,27 @@ void pooling_backward(const Pooling& p, i64 first, i64 end, void* memory) {
   PoolingBackward<S, kMaximum> backward(p, scratch);
   backward.prepare(first, end);
   const i64 heights = p.dims[1].size, depths = p.dims[0].size, planes = p.across_channels ? 1 : p.channels;
-  const auto plane_of = [&](i64 line) { return line / heights / depths; };
-  const auto depth_of = [&](i64 line) { return line / heights % depths; };
-  if (!kMaximum || p.index_bytes > 0) {
-    for (i64 line = first; line < end; ++line) {
-      const i64 image = plane_of(line) / planes, channel = plane_of(line) % planes;
-      backward.line(image, channel, depth_of(line), line % heights, line + 1 < end && (line + 1) % heights != 0,
-                    [&](i64 d, i64 h) { return index_line(p, image, channel, d, h); });
+  // Calls body(image, channel, d, rows) for at most `most` rows of one plane at a time.
+  const auto each_part = [&](i64 most, const auto& body) {
+    for (i64 line = first, n; line < end; line += n) {
+      const i64 plane = line / heights / depths, h = line % heights;
+      n = min_of(min_of(most, end - line), heights - h);
+      body(plane / planes, plane % planes, line / heights % depths, Range{h, h + n});
     }
-    return;
-  }
+  };
+  if (!kMaximum || p.index_bytes > 0)
+    return each_part(heights, [&](i64 image, i64 channel, i64 d, Range rows) {
+      backward.lines(image, channel, d, rows, [&](i64 od, i64 oh) { return index_line(p, image, channel, od, oh); });
+    });
   if constexpr (kMaximum) {
     FoundIndices found(p, scratch);
     PoolingForward<Largest, S, true> forward(p, scratch);
     forward.prepare();
-    for (i64 line = first; line < end;) {
-      const i64 image = plane_of(line) / planes, channel = plane_of(line) % planes, d = depth_of(line);
-      const i64 h = line % heights, last = min_of(h + min_of(found.rows(), end - line), heights) - 1;
-      const Range rows{windows_of(p.dims[1], h).first, windows_of(p.dims[1], last).end};
-      found.find(forward, image, channel, windows_of(p.dims[0], d), rows);
-      for (i64 row = h; row <= last; ++row, ++line)
-        backward.line(image, channel, d, row, row < last, [&](i64 od, i64 oh) { return found.line(od, oh); });
-    }
+    each_part(found.rows(), [&](i64 image, i64 channel, i64 d, Range rows) {
+      found.find(forward, image, channel, windows_of(p.dims[0], d),
+                 {windows_of(p.dims[1], rows.first).first, windows_of(p.dims[1], rows.end - 1).end});
+      backward.lines(image, channel, d, rows, [&](i64 od, i64 oh) { return found.line(od, oh); });
+    });
   }
 }
 
