@@ -304,7 +304,8 @@ double LibraryProduct::slowdown() const {
   if (type_ == DataType::kFloat) return weights() && last_ && !tf32_ ? kManyPixels : 1;
   if (!last_ && pixels_ % kAlignedElements != 0) return kUnaligned;
   if (x_last_ && !columns.direct() && depth_ % kAlignedElements != 0) return data ? kUnalignedData : kUnalignedDepth;
-  return direction_ == Direction::kForward && filters_ < kAlignedElements ? kFewOutputs : 1;
+  const bool few = direction_ == Direction::kForward && filters_ < kAlignedElements;
+  return few && (last_ || !columns.direct()) ? kFewOutputs : 1;
 }
 
 void LibraryProduct::prepare(Stream& stream, const Problem& p) {
