@@ -82,7 +82,10 @@ struct Plan {
   int row_tiles = 1;  // blocks of 16 rows of a block of threads
   std::int64_t all_tiles = 0, shared_bytes = 0, packed_count = 0;
   std::int64_t resident = 1;  // blocks of a multiprocessor
-  double cycles = 0;          // of a multiprocessor, for a tile
+  double cycles = 0;          // of a multiprocessor with so many blocks, for a tile
+
+  /// Time of a tile with so many blocks at once, relative to that of its work.
+  static double overlap(std::int64_t blocks) { return 0.5 + 0.9 / real(blocks); }
 
   Plan(const Problem& p, const TunePoint& point) : axes{Axis(p, 0), Axis(p, 1), Axis(p, 2)} {
     const bool data = p.direction == Direction::kBackwardData;
@@ -240,7 +243,7 @@ struct Plan {
       }
   }
 
-  /// Blocks of a multiprocessor.
+  /// Blocks that a multiprocessor can have at once.
   std::int64_t resident_of(std::int64_t shared) const {
     constexpr std::int64_t kShared = 227 << 10, kOfBlock = 1 << 10;
     const std::int64_t most = row_tiles == 1 ? 4 : row_tiles == 2 ? 3 : 2;  // as in the kernel
@@ -265,13 +268,8 @@ struct Plan {
     const double run = real(planes ? std::min<std::int64_t>(32, width * s.cell[0]) : 32) / 32;
     const bool direct = s.cells == 1 && s.store_unit % (planes ? 8 : 2 * row_tiles) == 0;
     const double results = real(s.groups) * 64 * 16 * rows * 2 / kBytes * (direct ? kStore : kStaged) / run;
-    const double resident = real(resident_of(shared));
-    return (kTile + products +
-            copies * (blocks  ? kPlanes
-                      : pairs ? kPair
-                              : kCopy) +
-            bytes / kBytes + results) *
-           (0.5 + 0.9 / resident);
+    const double copy = blocks ? kPlanes : pairs ? kPair : kCopy;
+    return (kTile + products + copies * copy + bytes / kBytes + results) * overlap(resident_of(shared));
   }
 
   /// Whether all strides but that of an axis are multiples.
@@ -342,9 +340,10 @@ class CudaFewChannels final : public GpuSolver<Problem> {
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     constexpr double kLaunchUs = 6, kMemory = 0.75, kGigahertz = 1.7;
     const Plan plan(p, point);
-    const double tiles = std::ceil(real(plan.all_tiles * plan.shape.row_blocks) / d.units);
-    return kLaunchUs +
-           std::max(tiles * plan.cycles / (1e3 * kGigahertz), gpu::tensor_bytes(p) / (1e3 * d.bandwidth_gbs * kMemory));
+    const std::int64_t tiles = ceil_div(plan.all_tiles * plan.shape.row_blocks, std::int64_t{d.units});
+    const double few = Plan::overlap(std::min(tiles, plan.resident)) / Plan::overlap(plan.resident);
+    return kLaunchUs + std::max(real(tiles) * plan.cycles * few / (1e3 * kGigahertz),
+                                gpu::tensor_bytes(p) / (1e3 * d.bandwidth_gbs * kMemory));
   }
 
   TuneSpace tune_space(const DeviceInfo&, const Problem&) const override {
