@@ -1,6 +1,7 @@
 // ConvCudaFewChannels on the emulated multiprocessor: tails of tiles, cells of several results, phases of strides, both
 // layouts, chunks of channels.
 // SPDX-License-Identifier: MIT
+#include "core/registry.h"
 #include "tests/convolution/hopper_layer.h"
 
 namespace polymio::convolution {
@@ -89,6 +90,20 @@ TEST_F(FewChannels, MultiplyInfinities) {
   const Options infinite{.solver = kLast.solver, .infinite = 0};
   Layer(kData, {.x = {2, 3, 13, 15}, .w = {16, 3, 7, 5}, .pad = {3, 1}, .stride = {2, 2}}, infinite).check({0, 0, 0});
   Layer(kForward, {.x = {2, 1, 12, 20}, .w = {24, 1, 3, 3}}, infinite).check({0, 0, 0});
+}
+
+/// Numbers that the kernels' 32 bits do not hold.
+TEST(FewChannelsLimits, AreRefused) {
+  const auto refusal = [](Direction d, Shape s) {
+    s.type = DataType::kHalf;
+    s.channels_last = true;
+    const char* const name = d == kForward ? "ConvCudaFewChannelsFwd" : "ConvCudaFewChannelsBwd";
+    return solver_by_name(name)->is_applicable(usual_device("cuda-sm90"), problem(d, s)).text();
+  };
+  const Shape weights{.x = {1, 1 << 20, 16, 16}, .w = {1, 1 << 20, 16, 16}};
+  const Shape phases{.x = {1, 1 << 28, 1, 1, 1}, .w = {1, 1 << 28, 1, 1, 1}, .stride = {4096, 4096, 4096}};
+  EXPECT_NE(refusal(kForward, weights).find("packed weights"), std::string::npos) << refusal(kForward, weights);
+  EXPECT_NE(refusal(kData, phases).find("phases"), std::string::npos) << refusal(kData, phases);
 }
 
 }  // namespace

@@ -134,7 +134,8 @@ struct ConvFewChannelsShape {
   int keeps_weights;                   // of all chunks in shared memory
   int takes_pixels;                    // from global memory, 32 channels at once
   unsigned pitch, table_bytes, source_bytes, staged_bytes;  // in shared memory: of a pixel, and of its parts
-  int load_unit, store_unit, width_log, by_elements;        // elements; pixels of 64 cells along the first dimension
+  int load_unit, store_unit;                                // elements
+  int width_log, by_elements;  // of the pixels of 64 cells along the first dimension; a cell is no power of two
   long long source_image, source_channel, source_step[3];
   long long result_image, result_channel, result_step[3];
   long long weight_output, weight_channel, weight_tap[3];

@@ -29,6 +29,7 @@ constexpr int kPower = static_cast<int>(activation::Mode::kPower);  // computes 
 
 constexpr std::int64_t kMostRows = 64, kMostWeights = 40 << 10;  // of a block's product; bytes in shared memory
 constexpr int kGroups[] = {4, 8, 16, 32}, kChunks[] = {16, 32, 64};
+constexpr std::int64_t kMostPacked = 1 << 30, kMostWorks = 1 << 29;  // for the kernels' numbers
 enum Knobs { kTile, kChunk, kCell };
 
 struct Arguments {
@@ -78,16 +79,23 @@ struct Axis {
 struct Plan {
   Shape shape{};
   std::array<Axis, 3> axes;
+  std::int64_t most_shared;  // bytes of a block
+  bool adds;                 // old results
   bool matrices = false, planes = false;
   int row_tiles = 1;  // blocks of 16 rows of a block of threads
   std::int64_t all_tiles = 0, shared_bytes = 0, packed_count = 0;
   std::int64_t resident = 1;  // blocks of a multiprocessor
   double cycles = 0;          // of a multiprocessor with so many blocks, for a tile
 
+  std::int64_t works() const { return all_tiles * shape.chunks; }
+
   /// Time of a tile with so many blocks at once, relative to that of its work.
   static double overlap(std::int64_t blocks) { return 0.5 + 0.9 / real(blocks); }
 
-  Plan(const Problem& p, const TunePoint& point) : axes{Axis(p, 0), Axis(p, 1), Axis(p, 2)} {
+  Plan(const DeviceInfo& d, const Problem& p, const TunePoint& point)
+      : axes{Axis(p, 0), Axis(p, 1), Axis(p, 2)},
+        most_shared(static_cast<std::int64_t>(d.gpu.shared_opt_in_bytes)),
+        adds(p.scalars == Scalars::kBilinear) {
     const bool data = p.direction == Direction::kBackwardData;
     const TensorDesc &source = data ? p.y : p.x, &result = data ? p.x : p.y;
     auto& s = shape;
@@ -108,7 +116,7 @@ struct Plan {
       s.weight_tap[i] = exists ? p.w.strides[at] : 0;
     }
     planes = s.result_channel != 1 || s.outputs == 1;
-    choose_source(source, p.w.count(), point[kCell] == 0);
+    choose_source(source);
     choose_chunk(kChunks[point[kChunk]]);
     choose_cell(point[kCell] == 0);
     set_units(source, result);
@@ -117,14 +125,15 @@ struct Plan {
 
  private:
   /// Whether pixels go from global memory to registers: those of a filter of one tap, which are used once.
-  void choose_source(const TensorDesc& source, std::int64_t weights, bool possible) {
+  void choose_source(const TensorDesc& source) {
     auto& s = shape;
     matrices = s.channels > 6;
     constexpr int kMostOutputs = 32;  // registers
     const bool one_tap =
         std::ranges::all_of(axes, [](const Axis& a) { return a.taps == 1 && a.pad == 0 && a.least_cell() == 1; });
-    s.takes_pixels = possible && one_tap && s.outputs <= kMostOutputs && s.source_channel == 1 &&
-                     s.channels % 32 == 0 && divides(source, 8, 1) && weights <= kMostWeights / 2;
+    const std::int64_t weights = std::int64_t{s.channels} * (s.outputs <= 16 ? 32 : 64);  // bytes, in rows of 16
+    s.takes_pixels = one_tap && s.outputs <= kMostOutputs && s.source_channel == 1 && s.channels % 32 == 0 &&
+                     divides(source, 8, 1) && weights <= kMostWeights;
   }
 
   void choose_chunk(int most) {
@@ -133,7 +142,7 @@ struct Plan {
     const int channels = narrow(round_up(s.channels, matrices ? 8 : 2));
     s.chunk = std::min(channels, most);
     s.chunks = ceil_div(s.channels, s.chunk);
-    s.chunk = matrices ? narrow(round_up(ceil_div(s.channels, s.chunks), 8)) : s.chunk;
+    if (matrices) s.chunk = narrow(round_up(ceil_div(s.channels, s.chunks), 8));
     s.pitch = static_cast<unsigned>(matrices ? (s.chunk / 8 | 1) * 16 : s.chunk * 2);
   }
 
@@ -202,7 +211,6 @@ struct Plan {
 
   /// The tile of so many groups of cells with the least estimated time.
   void choose_tile(int groups) {
-    constexpr std::int64_t kMostShared = 227 << 10;
     constexpr double kTooMuch = 1e3;
     constexpr int kLeastWidth = 3;  // a tile of the product has 8 cells
     auto& s = shape;
@@ -226,7 +234,7 @@ struct Plan {
         const std::int64_t shared =
             weights * (s.keeps_weights ? s.chunks : 1) + s.table_bytes + bytes + kWarps * std::int64_t{s.staged_bytes};
         const double tile = cycles_of(halo, 8 << (w - 3), shared),
-                     time = real(count) * tile * (shared <= kMostShared ? 1 : kTooMuch);
+                     time = real(count) * tile * (shared <= most_shared ? 1 : kTooMuch);
         if (least > 0 && time >= least) continue;
         least = time;
         cycles = tile;
@@ -245,16 +253,16 @@ struct Plan {
 
   /// Blocks that a multiprocessor can have at once.
   std::int64_t resident_of(std::int64_t shared) const {
-    constexpr std::int64_t kShared = 227 << 10, kOfBlock = 1 << 10;
+    constexpr std::int64_t kOfBlock = 1 << 10;                              // that the driver takes
     const std::int64_t most = row_tiles == 1 ? 4 : row_tiles == 2 ? 3 : 2;  // as in the kernel
     const std::int64_t fewer = shape.takes_pixels && row_tiles < 4 ? 1 : 0;
-    return std::clamp<std::int64_t>(kShared / (shared + kOfBlock), 1, most - fewer);
+    return std::clamp<std::int64_t>(most_shared / (shared + kOfBlock), 1, most - fewer);
   }
 
   /// Of a tile: products and loads of fragments, copies of source pixels and weights, results.
   double cycles_of(const std::int64_t (&halo)[3], std::int64_t width, std::int64_t shared) const {
     constexpr double kProduct = 1.7, kBytes = 24, kCopy = 14, kPair = 22, kPlanes = 60, kStore = 1.5, kStaged = 2.5,
-                     kTile = 800;
+                     kByElements = 15, kTile = 800;
     const auto& s = shape;
     const double steps = real(std::int64_t{s.steps} * s.chunks * s.groups), rows = row_tiles;
     const double products = steps * std::max(8 * rows * kProduct, 25 + 4 * rows);
@@ -267,7 +275,8 @@ struct Plan {
     // Sectors of results.
     const double run = real(planes ? std::min<std::int64_t>(32, width * s.cell[0]) : 32) / 32;
     const bool direct = s.cells == 1 && s.store_unit % (planes ? 8 : 2 * row_tiles) == 0;
-    const double results = real(s.groups) * 64 * 16 * rows * 2 / kBytes * (direct ? kStore : kStaged) / run;
+    const double store = adds || s.by_elements ? kByElements : direct ? kStore : kStaged;
+    const double results = real(s.groups) * 64 * 16 * rows * 2 / kBytes * store / run;
     const double copy = blocks ? kPlanes : pairs ? kPair : kCopy;
     return (kTile + products + copies * copy + bytes / kBytes + results) * overlap(resident_of(shared));
   }
@@ -326,20 +335,21 @@ class CudaFewChannels final : public GpuSolver<Problem> {
       cell *= axis.least_cell();
       products *= real(axis.points(axis.least_cell()));
     }
-    POLYMIO_REQUIRE(cell == 1 || cell * p.c() <= kMostRows, "channels of all phases are more than 64");
+    POLYMIO_REQUIRE(cell == 1 || (cell <= kMostRows && cell * p.c() <= kMostRows),
+                    "channels of all phases are more than 64");
     POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(products), kMostProducts, "taps");
     for (const TensorDesc* t : {&p.x, &p.y})
       POLYMIO_REQUIRE_MOST(t->space(), std::int64_t{1} << 40, "elements of a tensor");
-    const Plan plan(p, {0, 0, 0});
-    POLYMIO_REQUIRE_MOST(plan.shared_bytes, static_cast<std::int64_t>(d.gpu.shared_opt_in_bytes),
-                         "bytes of shared memory");
-    POLYMIO_REQUIRE_MOST(plan.all_tiles * plan.shape.chunks, kMostSize, "tiles, times parts of the channels");
+    const Plan plan(d, p, {0, 0, 0});
+    POLYMIO_REQUIRE_MOST(plan.shared_bytes, plan.most_shared, "bytes of shared memory");
+    POLYMIO_REQUIRE_MOST(plan.packed_count, kMostPacked, "packed weights");
+    POLYMIO_REQUIRE_MOST(plan.works(), kMostWorks, "tiles, times parts of the channels");
     return {};
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     constexpr double kLaunchUs = 6, kMemory = 0.75, kGigahertz = 1.7;
-    const Plan plan(p, point);
+    const Plan plan(d, p, point);
     const std::int64_t tiles = ceil_div(plan.all_tiles * plan.shape.row_blocks, std::int64_t{d.units});
     const double few = Plan::overlap(std::min(tiles, plan.resident)) / Plan::overlap(plan.resident);
     return kLaunchUs + std::max(real(tiles) * plan.cycles * few / (1e3 * kGigahertz),
@@ -354,10 +364,12 @@ class CudaFewChannels final : public GpuSolver<Problem> {
         point[kChunk] < 0 || point[kChunk] >= static_cast<int>(std::size(kChunks)) || point[kCell] < 0 ||
         point[kCell] > 1)
       return false;
-    const Plan plan(p, point);
-    if (plan.shared_bytes > static_cast<std::int64_t>(d.gpu.shared_opt_in_bytes)) return false;
+    const Plan plan(d, p, point);
+    if (plan.shared_bytes > plan.most_shared || plan.packed_count > kMostPacked || plan.works() > kMostWorks)
+      return false;
+    if (plan.shape.takes_pixels && point[kChunk] != 0) return false;  // the same point
     if (plan.shape.chunks > 1 && plan.shape.groups > kWarps) return false;
-    if (point[kCell] == 1 && Plan(p, {point[kTile], point[kChunk], 0}).shape.cells == plan.shape.cells) return false;
+    if (point[kCell] == 1 && Plan(d, p, {point[kTile], point[kChunk], 0}).shape.cells == plan.shape.cells) return false;
     // Larger chunks than there are channels are the same point.
     return point[kChunk] == 0 || plan.shape.chunk > kChunks[point[kChunk] - 1];
   }
@@ -377,14 +389,14 @@ class CudaFewChannels final : public GpuSolver<Problem> {
     return best;
   }
 
-  std::size_t workspace_size(const DeviceInfo&, const Problem& p, const TunePoint& point) const override {
+  std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     constexpr std::int64_t kAlignment = 16;
-    return static_cast<std::size_t>(Plan(p, point).packed_count * 4 + kAlignment);
+    return static_cast<std::size_t>(Plan(d, p, point).packed_count * 4 + kAlignment);
   }
 
   /// The last one is for a source that does not begin at a multiple of 16 bytes, if that makes a difference.
-  std::vector<KernelSpec> kernel_specs(const DeviceInfo&, const Problem& p, const TunePoint& point) const override {
-    const Plan plan(p, point);
+  std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    const Plan plan(d, p, point);
     const std::string source = "primitives/convolution/cuda/few_channels";
     std::vector<KernelSpec> specs = {{source + "_packing.cu", "conv_few_channels_packing", {}}};
     specs[0].instantiation = fmt::format("sm90::ConvFewChannelsPacking<{}>", plan.row_tiles);
@@ -401,7 +413,7 @@ class CudaFewChannels final : public GpuSolver<Problem> {
   }
 
   Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint& point, const Kernels& built) const override {
-    const Plan plan(p, point);
+    const Plan plan(d, p, point);
     const Launch packing = launch_shape(kPackingThreads, ceil_div(plan.packed_count, kPackingThreads));
     const std::int64_t row_blocks = plan.shape.row_blocks;
     const std::int64_t most = std::max<std::int64_t>(1, plan.resident * d.units / row_blocks);
