@@ -24,12 +24,21 @@ struct Formula {
   int length, k;
 };
 
-KernelSpec spec_of(const DeviceInfo& device, DataType type, int threads) {
-  KernelSpec spec{"primitives/kthvalue/gpu/kthvalue.cl", "kthvalue", {}};
+/// `knob`: the option of the tune point.
+KernelSpec spec_of(const DeviceInfo& device, DataType type, const char* source, const char* entry, std::string knob) {
+  KernelSpec spec{source, entry, {}};
   spec.options = {fmt::format("-DIN={}", name_of(type)), fmt::format("-DOUT={}", name_of(type)), "-DNUM=float",
-                  fmt::format("-DTHREADS={}", threads)};
+                  std::move(knob)};
   if (device.gpu.fp64) spec.options.emplace_back("-DFP64");
   return spec;
+}
+
+KernelSpec digits_spec(const DeviceInfo& device, DataType type, int threads) {
+  return spec_of(device, type, "primitives/kthvalue/gpu/kthvalue.cl", "kthvalue", fmt::format("-DTHREADS={}", threads));
+}
+
+KernelSpec rows_spec(const DeviceInfo& device, DataType type, int kept) {
+  return spec_of(device, type, "primitives/kthvalue/gpu/rows.cl", "kthvalue_rows", fmt::format("-DKEPT={}", kept));
 }
 
 class GpuDigits final : public GpuSolver<Problem> {
@@ -60,7 +69,7 @@ class GpuDigits final : public GpuSolver<Problem> {
   }
 
   std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
-    return {spec_of(d, p.x.type, t[0])};
+    return {digits_spec(d, p.x.type, t[0])};
   }
 
   Invoker assemble(const DeviceInfo&, const Problem& p, const TunePoint& t, const Kernels& built) const override {
@@ -86,14 +95,6 @@ struct RowsFormula {
   kernels::Divider length;
   int k, log2_lanes, neighbours;
 };
-
-KernelSpec rows_spec(const DeviceInfo& device, DataType type, int kept) {
-  KernelSpec spec{"primitives/kthvalue/gpu/rows.cl", "kthvalue_rows", {}};
-  spec.options = {fmt::format("-DIN={}", name_of(type)), fmt::format("-DOUT={}", name_of(type)), "-DNUM=float",
-                  fmt::format("-DKEPT={}", kept)};
-  if (device.gpu.fp64) spec.options.emplace_back("-DFP64");
-  return spec;
-}
 
 /// Elements that a thread keeps in registers at most.
 int most_kept(DataType type) { return size_of(type) == 8 ? 8 : 16; }
@@ -153,7 +154,7 @@ std::unique_ptr<const SolverBase> gpu_rows(const SolverInfo& info, Direction) {
 
 std::vector<KernelSpec> programs(const DeviceInfo& device, DataType type) {
   if (device.kind == DeviceKind::kCpu) return {};
-  return {spec_of(device, type, kUsualThreads), rows_spec(device, type, most_kept(type))};
+  return {digits_spec(device, type, kUsualThreads), rows_spec(device, type, most_kept(type))};
 }
 
 }  // namespace polymio::kthvalue
