@@ -291,11 +291,8 @@ struct Plan {
 
   void set_units(const TensorDesc& source, const TensorDesc& result) {
     auto& s = shape;
-    s.load_unit = 2;
-    for (const int unit : {8, 4})
-      if (s.load_unit == 2 && s.source_channel == 1 && s.channels % unit == 0 && s.chunk % unit == 0 &&
-          (unit == 4) != matrices && divides(source, unit, 1))
-        s.load_unit = unit;
+    const int channels = matrices ? 8 : 4;
+    s.load_unit = s.source_channel == 1 && s.channels % channels == 0 && divides(source, channels, 1) ? channels : 2;
     if (s.source_channel != 1 && matrices && s.source_step[0] == 1 && s.source_size[0] % 8 == 0 &&
         divides(source, 8, source.rank - 1))
       s.load_unit = 8;  // pixels
