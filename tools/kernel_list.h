@@ -106,13 +106,15 @@ inline std::vector<KernelSpec> listed_programs(const DeviceInfo& device) {
     const TensorDesc y = make_tensor(type, std::array<std::int64_t, 4>{2, 8, 2, 2}, {});
     batch_norm::Problem norm;
     norm.x = norm.out = x;
-    norm.parameters = batch_norm::parameters_of(x, norm.mode);
-    for (const auto d :
-         {batch_norm::Direction::kTraining, batch_norm::Direction::kInference, batch_norm::Direction::kBackward}) {
-      norm.direction = d;
-      norm.dy = norm.forward() ? TensorDesc{} : x;
-      add_all(batch_norm::solvers(d, device.kind), norm);
-    }
+    for (const auto mode : {batch_norm::Mode::kSpatial, batch_norm::Mode::kPerActivation})
+      for (const auto d :
+           {batch_norm::Direction::kTraining, batch_norm::Direction::kInference, batch_norm::Direction::kBackward}) {
+        norm.mode = mode;
+        norm.parameters = batch_norm::parameters_of(x, mode);
+        norm.direction = d;
+        norm.dy = norm.forward() ? TensorDesc{} : x;
+        add_all(batch_norm::solvers(d, device.kind), norm);
+      }
     pooling::Problem pool;
     pool.direction = pooling::Direction::kBackward;
     pool.index = pooling::Index::kUint32;

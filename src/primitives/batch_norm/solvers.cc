@@ -10,7 +10,7 @@
 namespace polymio::batch_norm {
 
 using Maker = SolverMaker<Direction>;
-Maker cpu_rows, gpu_passes, gpu_channels;
+Maker cpu_rows, gpu_passes, gpu_channels, gpu_threads;
 
 namespace {
 
@@ -28,6 +28,8 @@ constexpr Registration<Direction> kRows[] = {
     {info(2006, "BnormGpuBwd", kGpus), Direction::kBackward, gpu_passes},
     {info(2007, "BnormGpuChannelsTrain", kGpus, false), Direction::kTraining, gpu_channels},
     {info(2008, "BnormGpuChannelsBwd", kGpus, false), Direction::kBackward, gpu_channels},
+    {info(2009, "BnormGpuThreadsTrain", kGpus, false), Direction::kTraining, gpu_threads},
+    {info(2010, "BnormGpuThreadsBwd", kGpus, false), Direction::kBackward, gpu_threads},
 };
 
 }  // namespace
