@@ -9,6 +9,7 @@
 #include "core/kernel_builder.h"
 #include "primitives/activation/activation.h"
 #include "primitives/batch_norm/batch_norm.h"
+#include "primitives/cat/cat.h"
 #include "primitives/convolution/convolution.h"
 #include "primitives/ctc/ctc.h"
 #include "primitives/convolution/fused.h"
@@ -61,6 +62,7 @@ inline std::vector<KernelSpec> listed_programs(const DeviceInfo& device) {
   }
   for (const DataType type : {DataType::kHalf, DataType::kDouble})
     add(matmul::programs(device, type, type == DataType::kHalf ? DataType::kFloat : type));
+  add(cat::programs());
   add(ctc::programs(device, DataType::kHalf));
   for (const auto direction : {mha::Direction::kForward, mha::Direction::kBackward})
     for (const DataType type : {DataType::kHalf, DataType::kFloat8Fnuz}) add(mha::programs(device, type, direction));

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "core/problem_text.h"
 #include "core/tensor_checks.h"
+#include "primitives/cat/parts.h"
 #include "primitives/tensor_ops/tensor_ops.h"
 
 namespace polymio::cat {
@@ -62,14 +63,17 @@ void forward(Stream& stream, std::span<const Input> inputs, const TensorDesc& y,
   }
   require(size == y.lens[d], "the inputs have size {} in all along dimension {}, y has {}: they must be equal", size, d,
           y.lens[d]);
+  const bool on_gpu = stream.info().kind != DeviceKind::kCpu;
+  PartCopies copies(stream);
   std::int64_t begin = 0;
   for (const Input& x : inputs) {
     if (!x.desc) continue;
     const Part part = part_of(y, y_data, *x.desc, d, begin);
     begin += x.desc->lens[d];
-    if (x.data == part.data) continue;
+    if (x.data == part.data || (on_gpu && copies.add(*x.desc, x.data, part.desc, part.data))) continue;
     tensor_ops::transform(stream, 1, {*x.desc, x.data}, 0, {part.desc, part.data});
   }
+  copies.launch();
 }
 
 }  // namespace polymio::cat
