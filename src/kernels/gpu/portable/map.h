@@ -19,7 +19,7 @@
 //                        depends on device memory (const Formula f, nothing)
 // Entry points, chosen by plan_map(): map_elements, map_vectors, map_rows.
 
-#define THREADS 256
+#define THREADS 128
 #define ELEMENTS_PER_THREAD 4  // of map_elements
 #ifndef GROUP
 #define GROUP 1

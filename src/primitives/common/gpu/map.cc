@@ -9,7 +9,7 @@ namespace {
 using kernels::Nest;
 using kernels::Sides;
 
-constexpr std::int64_t kThreads = 256, kElementsPerThread = 4;  // as in map.h
+constexpr std::int64_t kThreads = 128, kElementsPerThread = 4;  // as in map.h
 
 /// Whether outputs are contiguous, and inputs contiguous or constant along each row, as map_rows requires.
 bool has_flat_rows(const Nest& nest, const Sides& sides, int vector) {

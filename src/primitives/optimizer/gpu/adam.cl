@@ -88,7 +88,7 @@ INLINE void compute(const Formula* f, const num* in, num* out) {
 #include "kernels/gpu/portable/map.h"
 
 /// The number of the step, after the map that reads the old one.
-KERNEL THREADS_PER_BLOCK(THREADS)
+KERNEL THREADS_PER_BLOCK(1)
     count_step(GLOBAL const int* last, GLOBAL int* next, GLOBAL const u8* found, const int bytes) {
-  if (THREAD(0) == 0) next[0] = last[0] + (is_set(bytes, found) ? 0 : 1);
+  next[0] = last[0] + (is_set(bytes, found) ? 0 : 1);
 }

@@ -17,7 +17,6 @@ using gpu_skeletons::kMapEntries;
 using gpu_skeletons::value_argument;
 using kernels::AdamTypes;
 
-constexpr std::int64_t kThreads = 256;                  // as in map.h
 constexpr std::size_t kCountStep = kMapEntries.size();  // the entry point after those of the map
 
 KernelSpec spec_of(const DeviceInfo& device, const AdamTypes& t, std::size_t entry) {
@@ -107,8 +106,7 @@ void run_gpu(Stream& stream, const Pass& p) {
   types.parameter == DataType::kDouble ? launch_in(formula_of<double>(a)) : launch_in(formula_of<float>(a));
   if (!a.step_out) return;
   const int bytes = a.found ? static_cast<int>(size_of(a.found.desc->type)) : 0;
-  launch(stream, kernel(stream, types, kCountStep), launch_shape(kThreads, 1), last, Buffer(a.step_out.data), found,
-         bytes);
+  launch(stream, kernel(stream, types, kCountStep), launch_shape(1, 1), last, Buffer(a.step_out.data), found, bytes);
 }
 
 std::vector<KernelSpec> programs(const DeviceInfo& device, DataType parameter) {
