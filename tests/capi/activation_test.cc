@@ -263,7 +263,7 @@ TEST_F(ActivationApi, InterleavedViewsOfOneBufferAreFine) {
 
 TEST_F(ActivationApi, GatedLinearUnit) {
   for (const miopenDataType_t type : {miopenFloat, miopenHalf, miopenBFloat16, miopenDouble})
-    for (const Ints& sizes : {Ints{4, 6, 8}, Ints{2, 4, 2, 3, 2, 4}, Ints{2, 1, 2, 2, 4, 1, 2, 2}})
+    for (const Ints& sizes : {Ints{4, 6, 8}, Ints{2, 3, 7}, Ints{2, 4, 2, 3, 2, 4}, Ints{2, 1, 2, 2, 4, 1, 2, 2}})
       for (std::size_t dim = 0; dim < sizes.size(); ++dim) {
         if (sizes[dim] % 2 != 0) continue;
         SCOPED_TRACE(testing::Message() << "type " << type << " rank " << sizes.size() << " dim " << dim);

@@ -268,6 +268,7 @@ TEST_F(GpuMap, TakesFourInputsAndThreeOutputsOfAnyStrides) {
   check(nest_of(odd, 4, {o, {1, 4, 0}, o, {0, 1, 0}, o, o, o}), MapEntry::kRows);
   check(nest_of(five, 4, {f, {1, 2, 6, 12, 60}, {0, 1, 0, 3, 15}, f, f, {1, 2, 6, 12, 60}, f}), MapEntry::kElements);
   check(nest_of({1003}, 4, {{1}, {0}, {1}, {1}, {1}, {1}, {1}}), MapEntry::kVectors);
+  check(nest_of(even, 4, {e, {85, 17, 1}, e, e, e, e, e}), MapEntry::kVectors);
 }
 
 class GpuColumn : public GpuSkeletons {

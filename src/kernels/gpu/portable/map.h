@@ -43,12 +43,20 @@ INLINE void read_operand(GLOBAL const u8* p, const int type, i64 at, i64 step, c
     read_elements(p, type, at, step, unit, n, v);
 }
 
-/// A unit of every operand that is read; one that is aligned in whole accesses.
+/// Whether a unit of an input can be read in whole accesses.
+INLINE int is_whole(GLOBAL const u8* p, const int type, i64 at, i64 step, const int unit) {
+  return step != 1 || (u64)(p + at * SIZE_OF(type)) % MIN(unit * SIZE_OF(type), 16) == 0;
+}
+
+/// A unit of every operand that is read, in whole accesses where `aligned` says that this suits outputs and some
+/// inputs.
 INLINE void read_operands(const Operands* p, const Formula* f, const i64* at, const int unit, const int aligned, int n,
                           num (*v)[VECTOR]) {
   UNROLL
   for (int i = 0; i < INPUTS; ++i)
-    if (READS(f, i)) read_operand(p->in[i], INPUT_TYPE(i), at[i], p->at[i]->step, unit, aligned, n, v[i]);
+    if (READS(f, i))
+      read_operand(p->in[i], INPUT_TYPE(i), at[i], p->at[i]->step, unit,
+                   aligned && is_whole(p->in[i], INPUT_TYPE(i), at[i], p->at[i]->step, unit), n, v[i]);
   UNROLL
   for (int o = 0; o < OUTPUTS; ++o)
     if (READS_OUTPUT(f, o))

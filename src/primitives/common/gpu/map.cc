@@ -11,6 +11,21 @@ using kernels::Sides;
 
 constexpr std::int64_t kThreads = 128, kElementsPerThread = 4;  // as in map.h
 
+/// Whether operands divide into vectors that are aligned, in the outputs and at least one input if any is contiguous.
+/// Kernels read other inputs by elements.
+bool has_aligned_vectors(const Nest& nest, const Sides& sides, int vector) {
+  if (!has_units(nest, sides, vector)) return false;
+  bool is_aligned_input = false, is_other_input = false;
+  for (int operand = 0; operand < nest.operands; ++operand) {
+    const auto o = static_cast<std::size_t>(operand);
+    if (!sides[o].data || nest.inner().strides[o] == 0) continue;
+    const bool aligned = is_aligned(nest, operand, sides[o], nest.rank - 1, vector);
+    if (operand >= nest.inputs && !aligned) return false;
+    (aligned ? is_aligned_input : is_other_input) |= operand < nest.inputs;
+  }
+  return is_aligned_input || !is_other_input;
+}
+
 /// Whether outputs are contiguous, and inputs contiguous or constant along each row, as map_rows requires.
 bool has_flat_rows(const Nest& nest, const Sides& sides, int vector) {
   if (nest.inner().size < vector || nest.count() > kernels::kMaxPartUnits) return false;
@@ -56,7 +71,7 @@ Nest nest_of(const Loop& loop, std::size_t outputs) {
 MapPlan plan_map(const Nest& nest, const Sides& sides, int group) {
   const int vector = vector_length(nest, sides);
   MapPlan plan{MapEntry::kElements, nest, kThreads * kElementsPerThread};
-  if (takes_vectors(nest, sides, vector)) {
+  if (has_aligned_vectors(nest, sides, vector)) {
     plan.nest.group(vector);
     plan.entry = MapEntry::kVectors;
     plan.units_per_block = kThreads;
