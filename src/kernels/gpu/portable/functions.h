@@ -46,6 +46,19 @@ INLINE num sqrt_of(num v) {
   return __builtin_sqrtf(v);
 #endif
 }
+/// a / b for |a| <= 1 and b from 1 to 4 without the branch that divisions take for other operands. Rounded as a
+/// division is, in fp32 where |a| is at least 2^-100; else within an ulp.
+INLINE num quotient_of(num a, num b) {
+#if defined(__CUDA_ARCH__) && NUMBERS != NUMBERS_double
+  float reciprocal;
+  asm("rcp.approx.f32 %0, %1;" : "=f"(reciprocal) : "f"(b));
+  reciprocal = FMA(FMA(-b, reciprocal, 1), reciprocal, reciprocal);
+  const float first = a * reciprocal, second = FMA(FMA(-b, first, a), reciprocal, first);
+  return FMA(FMA(-b, second, a), reciprocal, second);
+#else
+  return a / b;
+#endif
+}
 INLINE num power_of_two(num_int n) { return NUM_OF_BITS((n + BIAS) << FRACTION); }
 
 /// Argument reduction: e^x = 2^n (1 + p), |p| <= sqrt(2) - 1, with a small relative error in p.

@@ -18,9 +18,9 @@
 INLINE num activate(const int mode, num x, num alpha, num beta, num gamma) {
   const num u = mode == LOGISTIC || mode == SOFTRELU ? exp_of(-abs_of(x)) : 0;
   switch (mode) {
-    case LOGISTIC: return (x >= 0 ? 1 : u) / (1 + u);
+    case LOGISTIC: return quotient_of(x >= 0 ? 1 : u, 1 + u);
     case TANH: {
-      const num z = x * alpha, e = expm1_nonpositive(-2 * abs_of(z)), t = e / (e + 2);
+      const num z = x * alpha, e = expm1_nonpositive(-2 * abs_of(z)), t = quotient_of(e, e + 2);
       return (z < 0 ? t : -t) * beta;
     }
     case RELU: return x <= 0 ? 0 : x;
@@ -44,7 +44,7 @@ INLINE num activate(const int mode, num x, num alpha, num beta, num gamma) {
     }
     case SWISH: {
       const num z = x * alpha, e = exp_of(-abs_of(z));
-      return x * ((z >= 0 ? 1 : e) / (1 + e));
+      return x * quotient_of(z >= 0 ? 1 : e, 1 + e);
     }
     default: return x;
   }
@@ -56,10 +56,10 @@ INLINE num gradient(const int mode, num x, num dy, num alpha, num beta, num gamm
                 : mode == TANH                       ? exp_of(-2 * abs_of(x * alpha))
                                                      : 0;
   switch (mode) {
-    case LOGISTIC: return dy * (u / ((1 + u) * (1 + u)));
-    case TANH: return dy * (u / ((1 + u) * (1 + u))) * (4 * alpha * beta);
+    case LOGISTIC: return dy * quotient_of(u, (1 + u) * (1 + u));
+    case TANH: return dy * quotient_of(u, (1 + u) * (1 + u)) * (4 * alpha * beta);
     case RELU: return x <= 0 ? 0 : dy;
-    case SOFTRELU: return dy * ((x >= 0 ? 1 : u) / (1 + u));
+    case SOFTRELU: return dy * quotient_of(x >= 0 ? 1 : u, 1 + u);
     case ABS: return x < 0 ? -dy : x > 0 ? dy : 0;
 #if NUMBERS == NUMBERS_double
     case POWER: {
