@@ -163,6 +163,16 @@ TEST(Estimates, FewChannelsRunFromTiles) {
     }
 }
 
+/// Tiles of matrix products are wider than the channels of these results.
+TEST(Estimates, FewOutputChannelsOfPlanesHaveAKernel) {
+  const DeviceInfo device = usual_device("cuda-sm90");
+  for (const std::int64_t outputs : {2, 8, 64}) {
+    const Problem p = problem(Direction::kForward,
+                              {.x = {32, 37, 112, 28}, .w = {outputs, 37, 3, 3}, .pad = {1, 1}, .stride = {2, 2}});
+    EXPECT_EQ(fastest(device, p)->info().name == std::string("ConvGpuFewOutputsFwd"), outputs < 64);
+  }
+}
+
 /// Long filters are predicted to be the fastest on matrix units, those of fp32 in parts; short ones are not.
 TEST(Estimates, LongFiltersRunOnMatrixUnits) {
   const DeviceInfo device = usual_device("cuda-sm90");
