@@ -149,7 +149,7 @@ TEST(Estimates, FewChannelsRunFromTiles) {
                  .type = DataType::kHalf};
   };
   for (const bool last : {false, true})
-    for (const Direction direction : {Direction::kForward, Direction::kBackwardData}) {
+    for (const Direction direction : {Direction::kForward, Direction::kBackwardData, Direction::kBackwardWeights}) {
       Shape many = volume(64, 64, 3), shapes[] = {volume(1, 32, 3), volume(4, 32, 3)};
       for (Shape* shape : {&shapes[0], &shapes[1], &many}) {
         shape->channels_last = last;

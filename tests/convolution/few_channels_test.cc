@@ -92,6 +92,47 @@ TEST_F(FewChannels, MultiplyInfinities) {
   Layer(kForward, {.x = {2, 1, 12, 20}, .w = {24, 1, 3, 3}}, infinite).check({0, 0, 0});
 }
 
+const TunePoint kSmallTiles = {0, 0, 0};
+
+// Few channels of x beside those of the next pixels, at strides and dilations; both layouts of both operands.
+TEST_F(FewChannels, GradientsOfWeightsOfFewInputs) {
+  const Shape volume{.x = {2, 1, 5, 6, 19}, .w = {24, 1, 3, 3, 3}, .pad = {1, 1, 1}};
+  const Shape odd{.x = {2, 3, 17, 21}, .w = {40, 3, 5, 7}, .pad = {2, 3}, .stride = {2, 2}};
+  const Shape dilated{.x = {1, 2, 9, 40}, .w = {16, 2, 3, 6}, .pad = {2, 5}, .dilation = {2, 3}};
+  const Shape line{.x = {2, 4, 300}, .w = {16, 4, 9}, .pad = {4}, .stride = {3}};
+  const Shape wide{.x = {1, 4, 9, 32}, .w = {36, 4, 1, 3}, .pad = {0, 1}};
+  for (const Shape& s : {volume, odd, dilated, line}) Layer(kWeights, s, kLast).check(kSmallTiles);
+  Layer(kWeights, odd, planes(odd, {2, 40, 9, 11})).check(kSmallTiles);
+  Layer(kWeights, wide, planes(wide, {1, 36, 9, 32})).check(kSmallTiles);
+}
+
+// Few outputs: x has the rows, and the taps are in the opposite order, unless there are strides.
+TEST_F(FewChannels, GradientsOfWeightsOfFewOutputs) {
+  const Shape head{.x = {2, 32, 3, 5, 9}, .w = {4, 32, 1, 1, 1}};
+  const Shape last{.x = {1, 20, 9, 33}, .w = {3, 20, 3, 5}, .pad = {0, 2}, .dilation = {1, 2}};
+  const Shape strided{.x = {1, 40, 9, 33}, .w = {3, 40, 3, 1}, .pad = {1, 0}, .stride = {2, 2}};
+  for (const Shape& s : {head, last, strided}) Layer(kWeights, s, kLast).check(kSmallTiles);
+  Layer(kWeights, last, planes(last, {1, 3, 7, 29})).check(kSmallTiles);
+}
+
+TEST_F(FewChannels, GradientsOfWeightsOfManyChannels) {
+  Options odd = kLast, old{.alpha = 0.5, .beta = 2, .type = DataType::kBFloat16, .solver = kLast.solver};
+  odd.shift = 2;
+  const Shape many{.x = {2, 24, 3, 6, 16}, .w = {32, 24, 2, 3, 3}, .pad = {1, 1, 1}};
+  const Shape chunks{.x = {1, 72, 7, 30}, .w = {20, 72, 1, 2}, .stride = {1, 2}};
+  Layer(kWeights, many, planes(many, {2, 32, 4, 6, 16})).check(kSmallTiles);
+  Layer(kWeights, many, planes(many, {2, 32, 4, 6, 16}, odd)).check(kSmallTiles);
+  Layer(kWeights, many, kLast).check({1, 1, 1});
+  Layer(kWeights, chunks, old).check(kSmallTiles);
+}
+
+// An infinity of x where the last tile of dy has no pixels: results at other taps stay finite.
+TEST_F(FewChannels, GradientsOfWeightsWithInfinities) {
+  Options infinite = kLast;
+  infinite.infinite = 0;
+  Layer(kWeights, {.x = {1, 1, 1, 6}, .w = {8, 1, 1, 4}}, infinite).check(kSmallTiles);
+}
+
 /// Numbers that the kernels' 32 bits do not hold.
 TEST(FewChannelsLimits, AreRefused) {
   const auto refusal = [](Direction d, Shape s) {

@@ -13,6 +13,7 @@ using namespace polymio::kernels;
 #include "primitives/convolution/cuda/depthwise_1d_lines.cu"
 #include "primitives/convolution/cuda/few_channels.cu"
 #include "primitives/convolution/cuda/few_channels_packing.cu"
+#include "primitives/convolution/cuda/few_channels_weights.cu"
 #include "primitives/convolution/cuda/hopper.cu"
 #include "primitives/convolution/cuda/hopper_halo.cu"
 #include "primitives/convolution/cuda/hopper_halo_weights.cu"

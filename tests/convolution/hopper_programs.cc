@@ -180,6 +180,13 @@ void add_few_channels_of(Programs& to) {
   add_few_channels<Element, sm90::kMatrices, kRows, true>(to);
 }
 
+template <class Element, int kWarps, int kRows, int kColumns, bool kPlanes, bool kSlots>
+void add_few_channels_weights(Programs& to) {
+  add<sm90::ConvFewChannelsWeights<Element, kWarps, kRows, kColumns, kPlanes, kSlots>>(
+      to, fmt::format("sm90::ConvFewChannelsWeights<{}, {}, {}, {}, {}, {}>", Name<Element>::text(), kWarps, kRows,
+                      kColumns, kPlanes, kSlots));
+}
+
 using sm90::Bfloat16;
 using sm90::Half;
 using sm90::SplitFloat;
@@ -406,6 +413,17 @@ Programs programs() {
   add_few_channels_of<Half, 1>(all);
   add_few_channels_of<Half, 2>(all);
   add_few_channels_of<Half, 4>(all);
+  add_few_channels_weights<Half, 4, 1, 6, false, true>(all);
+  add_few_channels_weights<Half, 4, 1, 10, false, false>(all);
+  add_few_channels_weights<Half, 4, 2, 2, false, true>(all);
+  add_few_channels_weights<Half, 4, 2, 6, false, true>(all);
+  add_few_channels_weights<Half, 4, 2, 8, false, false>(all);
+  add_few_channels_weights<Half, 4, 2, 8, true, false>(all);
+  add_few_channels_weights<Half, 8, 2, 14, false, false>(all);
+  add_few_channels_weights<Half, 4, 4, 2, true, true>(all);
+  add_few_channels_weights<Half, 4, 4, 4, false, true>(all);
+  add_few_channels_weights<Half, 4, 1, 2, false, true>(all);
+  add_few_channels_weights<Bfloat16, 4, 2, 6, false, false>(all);
   add_few_channels<Bfloat16, sm90::kMatrices, 1, false>(all);
   add_few_channels<Half, sm90::kPixels, 1, false>(all);
   add_few_channels<Half, sm90::kElements, 1, false>(all);

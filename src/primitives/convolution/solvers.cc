@@ -15,8 +15,8 @@ Maker cpu_depthwise, cpu_grouped, cpu_gemm, cpu_implicit_gemm, cpu_direct, cpu_d
     cpu_winograd_large, cpu_winograd_weights, cpu_winograd_weights_large, cpu_reference;
 Maker gpu_depthwise, gpu_grouped, gpu_few_outputs, gpu_winograd, gpu_fft, cuda_hopper, cuda_hopper_packed,
     cuda_hopper_split, cuda_hopper_split_packed, cuda_hopper_widened, cuda_hopper_grouped, cuda_gemm, cuda_gemm_tf32,
-    cuda_tensor, cuda_few_channels, cuda_depthwise_1d, cuda_long_filters, cuda_long_filters_split, gpu_gemm,
-    gpu_implicit_gemm, gpu_reference;
+    cuda_tensor, cuda_few_channels, cuda_few_channels_weights, cuda_depthwise_1d, cuda_long_filters,
+    cuda_long_filters_split, gpu_gemm, gpu_implicit_gemm, gpu_reference;
 
 namespace {
 
@@ -126,6 +126,8 @@ constexpr Registration<Direction> kRows[] = {
     row(132, "ConvCudaTensorWrw", Algorithm::kImplicitGemm, 1, kCuda, Direction::kBackwardWeights, cuda_tensor),
     row(157, "ConvCudaFewChannelsFwd", Algorithm::kImplicitGemm, 1, kCuda, Direction::kForward, cuda_few_channels),
     row(158, "ConvCudaFewChannelsBwd", Algorithm::kImplicitGemm, 1, kCuda, Direction::kBackwardData, cuda_few_channels),
+    row(162, "ConvCudaFewChannelsWrw", Algorithm::kImplicitGemm, 1, kCuda, Direction::kBackwardWeights,
+        cuda_few_channels_weights),
     row(151, "ConvCudaDepthwise1dFwd", Algorithm::kDirect, 1, kCuda, Direction::kForward, cuda_depthwise_1d),
     row(152, "ConvCudaDepthwise1dBwd", Algorithm::kDirect, 1, kCuda, Direction::kBackwardData, cuda_depthwise_1d),
     row(153, "ConvCudaDepthwise1dWrw", Algorithm::kDirect, 1, kCuda, Direction::kBackwardWeights, cuda_depthwise_1d),

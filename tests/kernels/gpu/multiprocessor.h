@@ -5,6 +5,7 @@
 // std::runtime_error.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <bit>
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -40,6 +41,7 @@ inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z,
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 inline void __stcg(float4* to, float4 v) { *to = v; }
 inline float4 __ldcg(const float4* from) { return *from; }
+inline int __popc(unsigned v) { return std::popcount(v); }
 inline void __threadfence() {}
 inline void __threadfence_block() {}
 inline unsigned atomicAdd(unsigned* to, unsigned v) { return std::exchange(*to, *to + v); }

@@ -142,4 +142,28 @@ struct ConvFewChannelsShape {
   ConvScalars scalars;
 };
 
+/// An operand of ConvFewChannelsWeights: x or dy, and a tile of it in shared memory, with the halo.
+struct ConvFewChannelsOperand {
+  int channels, chunk, load_unit;  // chunk: channels in shared memory at once
+  int source_size[3], step[3], origin[3], halo[3];
+  unsigned pitch;  // bytes of a pixel
+  long long source_image, source_channel, source_step[3];
+};
+
+/// Sizes of ConvFewChannelsWeights. The rows of the product are channels of `rows`; its columns, in blocks of eight,
+/// are channels of `columns` at a tap, or few channels at `slot_taps` neighbouring taps of `slot` columns each; both
+/// are summed over pixels of the rows' operand, those of a tile at once.
+struct ConvFewChannelsWeightsShape {
+  int images, size[3], tiles[3], tile_log[3], all_tiles, steps;  // steps: of 16 pixels of a tile
+  ConvFewChannelsOperand rows, columns;
+  int taps[3], distance[3], tap_blocks, slot, slot_taps;      // tap_blocks: along W
+  int blocks;                                                 // of columns, of a chunk
+  int row_tiles, chunks, column_tiles;                        // of the product; column_tiles: of a chunk
+  int column_warps, pixel_warps;                              // that share columns, and pixels, of a tile
+  int splits;                                                 // of the tiles of pixels
+  unsigned columns_at, stage_bytes;                           // in shared memory: of a tile
+  long long result_row, result_column, result_tap[3], first;  // strides of the filter
+  long long count;                                            // elements of it
+};
+
 }  // namespace

@@ -45,7 +45,8 @@ struct FewChannelsRow {
 struct FewChannelsTile {
   int image, first[3];
 
-  DEVICE FewChannelsTile(const ConvFewChannelsShape& s, int tile) {
+  template <class Shape>
+  DEVICE FewChannelsTile(const Shape& s, int tile) {
     UNROLL
     for (int i = 0; i < 3; ++i) {
       const int rest = tile / s.tiles[i];
@@ -55,17 +56,21 @@ struct FewChannelsTile {
     image = tile;
   }
   /// Of cell n of the tile, along a dimension.
-  DEVICE int cell(const ConvFewChannelsShape& s, int n, int i) const { return first[i] + within(s, n, i); }
-  static DEVICE int within(const ConvFewChannelsShape& s, int n, int i) {
+  template <class Shape>
+  DEVICE int cell(const Shape& s, int n, int i) const {
+    return first[i] + within(s, n, i);
+  }
+  template <class Shape>
+  static DEVICE int within(const Shape& s, int n, int i) {
     const int shift = (i > 0 ? s.tile_log[0] : 0) + (i > 1 ? s.tile_log[1] : 0);
     return (n >> shift) & ((1 << s.tile_log[i]) - 1);
   }
 };
 
-/// Copies the source pixels of tiles, with the halo, to shared memory.
-template <int kThreads, ConvFewChannelsSource kSource>
+/// Copies the source pixels of tiles, with the halo, to shared memory. Shape: ConvFewChannelsShape or
+/// ConvFewChannelsOperand.
+template <int kThreads, ConvFewChannelsSource kSource, class Shape>
 struct FewChannelsCopy {
-  using Shape = ConvFewChannelsShape;
   static constexpr int kWarps = kThreads / 32;
 
   /// The source pixels of the block's cells, of a chunk of channels; zeros outside of the image and of the channels.
@@ -77,7 +82,9 @@ struct FewChannelsCopy {
     for (int i = 0; i < 3; ++i) first[i] = tile.first[i] * s.step[i] + s.origin[i];
     const int unit = u64(source) % 16 == 0 ? s.load_unit : 2;
     if (kSource == kMatrices && unit == 8) {
-      if (s.source_channel == 1)
+      if (s.source_channel == 1 && 32 % (s.chunk / 8) == 0)
+        load_lines(s, to, image, first, channels);
+      else if (s.source_channel == 1)
         load_units<8, true>(s, to, image, first, channels);
       else
         load_blocks(s, to, image, first, channels);
@@ -110,6 +117,29 @@ struct FewChannelsCopy {
     }
   };
   static DEVICE int first_item() { return __shfl_sync(~0u, int(threadIdx.x / 32), 0); }
+
+  /// Eight channels at once, where the lanes of a warp have all channels of some pixels: it goes along a line of them.
+  static DEVICE void load_lines(const Shape& s, u32 to, const u16* image, const int (&first)[3], int channels) {
+    const int lane = threadIdx.x % 32, units = s.chunk / 8, log = __popc(units - 1), pixels = 32 >> log;
+    const int pixel = lane >> log, c = (lane & (units - 1)) * 8, lines = s.halo[1] * s.halo[2];
+    const i64 distance = pixels * s.source_step[0];
+    const u32 place_distance = pixels * s.pitch;
+    const Quotient by_rows(s.halo[1]);
+    NO_UNROLL
+    for (int line = first_item(); line < lines; line += kWarps) {
+      const int d = by_rows(line), y = first[1] + line - d * s.halo[1], z = first[2] + d;
+      const bool is_inside = u32(y) < u32(s.source_size[1]) && u32(z) < u32(s.source_size[2]) && c < channels;
+      const u16* from =
+          image + (y * s.source_step[1] + z * s.source_step[2] + (first[0] + pixel) * s.source_step[0] + c);
+      u32 place = to + (line * s.halo[0] + pixel) * s.pitch + c * 2;
+      _Pragma("unroll 4") for (int w = pixel; w < s.halo[0]; w += pixels) {
+        const bool exists = is_inside && u32(first[0] + w) < u32(s.source_size[0]);
+        copy_async(place, exists ? from : image, exists ? 16 : 0);
+        from += distance;
+        place += place_distance;
+      }
+    }
+  }
 
   /// kUnit channels at once; pairs element by element. kChannelsFirst: lanes take channels first, else pixels.
   template <int kUnit, bool kChannelsFirst>

@@ -13,6 +13,7 @@
 #include "primitives/activation/activation.h"
 #include "primitives/convolution/cpu/epilogue.h"
 #include "primitives/convolution/cuda/depthwise_1d.h"
+#include "primitives/convolution/cuda/few_channels.h"
 #include "primitives/convolution/cuda/hopper.h"
 #include "primitives/convolution/cuda/matrix_units.h"
 #include "primitives/convolution/gpu/arguments.h"
@@ -20,6 +21,8 @@
 namespace polymio::convolution {
 namespace {
 
+using cuda::few_channels_divides;
+using cuda::few_channels_load_unit;
 using gpu::narrow;
 using Shape = kernels::ConvFewChannelsShape;
 
@@ -133,7 +136,7 @@ struct Plan {
         std::ranges::all_of(axes, [](const Axis& a) { return a.taps == 1 && a.pad == 0 && a.least_cell() == 1; });
     const std::int64_t weights = std::int64_t{s.channels} * (s.outputs <= 16 ? 32 : 64);  // bytes, in rows of 16
     s.takes_pixels = one_tap && s.outputs <= kMostOutputs && s.source_channel == 1 && s.channels % 32 == 0 &&
-                     divides(source, 8, 1) && weights <= kMostWeights;
+                     few_channels_divides(source, 8, 1) && weights <= kMostWeights;
   }
 
   void choose_chunk(int most) {
@@ -281,26 +284,15 @@ struct Plan {
     return (kTile + products + copies * copy + bytes / kBytes + results) * overlap(resident_of(shared));
   }
 
-  /// Whether all strides but that of an axis are multiples.
-  static bool divides(const TensorDesc& t, int unit, int axis) {
-    for (int i = 0; i < t.rank; ++i)
-      if (i != axis && t.lens[static_cast<std::size_t>(i)] > 1 && t.strides[static_cast<std::size_t>(i)] % unit != 0)
-        return false;
-    return true;
-  }
-
   void set_units(const TensorDesc& source, const TensorDesc& result) {
     auto& s = shape;
-    const int channels = matrices ? 8 : 4;
-    s.load_unit = s.source_channel == 1 && s.channels % channels == 0 && divides(source, channels, 1) ? channels : 2;
-    if (s.source_channel != 1 && matrices && s.source_step[0] == 1 && s.source_size[0] % 8 == 0 &&
-        divides(source, 8, source.rank - 1))
-      s.load_unit = 8;  // pixels
+    s.load_unit = few_channels_load_unit(source, matrices ? 8 : 4);
     s.store_unit = 1;
     for (const int unit : {8, 4, 2}) {
       const bool contiguous =
           planes ? s.result_step[0] == 1 && s.size[0] % unit == 0 : s.result_channel == 1 && s.outputs % unit == 0;
-      if (s.store_unit == 1 && contiguous && divides(result, unit, planes ? result.rank - 1 : 1)) s.store_unit = unit;
+      if (s.store_unit == 1 && contiguous && few_channels_divides(result, unit, planes ? result.rank - 1 : 1))
+        s.store_unit = unit;
     }
   }
 };
@@ -433,6 +425,21 @@ class CudaFewChannels final : public GpuSolver<Problem> {
 };
 
 }  // namespace
+
+bool cuda::few_channels_divides(const TensorDesc& t, int unit, int dimension) {
+  for (int i = 0; i < t.rank; ++i)
+    if (i != dimension && t.lens[static_cast<std::size_t>(i)] > 1 && t.strides[static_cast<std::size_t>(i)] % unit != 0)
+      return false;
+  return true;
+}
+
+int cuda::few_channels_load_unit(const TensorDesc& t, int unit) {
+  constexpr int kPixels = 8;
+  if (t.strides[1] == 1) return t.lens[1] % unit == 0 && few_channels_divides(t, unit, 1) ? unit : 2;
+  const auto width = static_cast<std::size_t>(t.rank - 1);
+  const bool is_line = unit == kPixels && t.strides[width] == 1 && t.lens[width] % kPixels == 0;
+  return is_line && few_channels_divides(t, kPixels, t.rank - 1) ? kPixels : 2;
+}
 
 std::unique_ptr<const SolverBase> cuda_few_channels(const SolverInfo& info, Direction d) {
   return std::make_unique<CudaFewChannels>(info, d);

@@ -56,7 +56,7 @@ struct ConvFewChannels {
       for (int chunk = 0; chunk < s.chunks; ++chunk) {
         const u32 weights = shared() + (s.keeps_weights ? chunk : 0) * chunk_bytes;
         if (!s.keeps_weights || tile == first) load_weights(a, weights, row_block * s.chunks + chunk);
-        if (!kIsGlobal) FewChannelsCopy<kThreads, kSource>::load(s, source, a.source, place, chunk * s.chunk);
+        if (!kIsGlobal) FewChannelsCopy<kThreads, kSource, Shape>::load(s, source, a.source, place, chunk * s.chunk);
         commit_copies();
         wait_for_copies<0>();
         __syncthreads();

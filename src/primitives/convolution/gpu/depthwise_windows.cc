@@ -105,7 +105,7 @@ DepthwiseWindows::DepthwiseWindows(const DeviceInfo& d, const Problem& p, int va
       type_(p.x.type),
       epilogue_(p.epilogue),
       weight_count_(p.w.count()),
-      bytes_(tensor_bytes(p)) {
+      bytes_(gpu::tensor_bytes(p)) {
   set_shape(p);
   const int windows = kind_ == Kind::kTaps ? 0 : narrow(std::ssize(runs_of(kind_ == Kind::kPlanes, weights())));
   few_taps_ = kind_ != Kind::kTaps && variant >= windows;
