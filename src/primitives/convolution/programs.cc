@@ -10,19 +10,18 @@
 namespace polymio::convolution {
 namespace {
 
-struct TypicalShape {
+struct UsualShape {
   std::int64_t channels, outputs, groups, filter, stride;
 };
 // The first kBaseShapes are those of the base programs: ordinary, grouped, depthwise.
-constexpr TypicalShape kShapes[] = {{64, 64, 1, 3, 1},  {256, 256, 32, 3, 1}, {96, 96, 96, 3, 1}, {64, 64, 1, 1, 1},
-                                    {64, 64, 1, 3, 2},  {3, 64, 1, 7, 2},     {96, 96, 96, 3, 2}, {96, 96, 96, 5, 1},
-                                    {64, 64, 1, 5, 1},  {64, 64, 1, 1, 2},    {64, 3, 1, 3, 1},   {8, 64, 1, 4, 4},
-                                    {96, 96, 96, 9, 1}, {96, 96, 96, 9, 2}};
+constexpr UsualShape kShapes[] = {{64, 64, 1, 3, 1},  {256, 256, 32, 3, 1}, {96, 96, 96, 3, 1}, {64, 64, 1, 1, 1},
+                                  {64, 64, 1, 3, 2},  {3, 64, 1, 7, 2},     {96, 96, 96, 3, 2}, {96, 96, 96, 5, 1},
+                                  {64, 64, 1, 5, 1},  {64, 64, 1, 1, 2},    {64, 3, 1, 3, 1},   {8, 64, 1, 4, 4},
+                                  {96, 96, 96, 9, 1}, {96, 96, 96, 9, 2}};
 constexpr std::size_t kBaseShapes = 3;
 constexpr std::int64_t kImages[] = {8, 64}, kSide = 28;  // base programs: the first
 
-Problem make_problem(const TypicalShape& s, std::int64_t images, Direction direction, DataType type,
-                     bool channels_last) {
+Problem make_problem(const UsualShape& s, std::int64_t images, Direction direction, DataType type, bool channels_last) {
   const Layout layout = channels_last ? Layout::kNHWC : Layout::kNCHW;
   const std::int64_t pad = s.filter == s.stride ? 0 : s.filter / 2,
                      side = forward_size(kSide, s.filter, pad, s.stride, 1);
@@ -72,13 +71,13 @@ std::vector<KernelSpec> base_programs(const DeviceInfo& device, bool others) {
     }
   };
   if (device.kind == DeviceKind::kCpu) return programs;
-  const std::span<const TypicalShape> shapes(kShapes, others ? std::size(kShapes) : kBaseShapes);
+  const std::span<const UsualShape> shapes(kShapes, others ? std::size(kShapes) : kBaseShapes);
   std::vector<DataType> types = {DataType::kFloat, DataType::kHalf, DataType::kBFloat16, DataType::kInt8};
   if (others) types.push_back(DataType::kFloat8Fnuz);
   for (const DataType type : types)
     for (const Direction d : {Direction::kForward, Direction::kBackwardData, Direction::kBackwardWeights})
       for (const bool channels_last : {false, true})
-        for (const TypicalShape& shape : shapes)
+        for (const UsualShape& shape : shapes)
           for (const std::int64_t images : std::span(kImages, others ? std::size(kImages) : 1))
             if (type != DataType::kInt8 || d == Direction::kForward)
               add_all(make_problem(shape, images, d, type, channels_last));

@@ -19,7 +19,7 @@ constexpr std::int64_t kSide = 16, kFrequencies = 9 * 16, kThreads = 256, kTiles
 struct Strides {
   kernels::i64 image, channel, row, col;
 };
-struct FftTiles {
+struct Tiling {
   int channels, height, width, pad_h, pad_w, step_h, step_w, tiles_h, tiles_w, tiles;
 };
 
@@ -29,7 +29,7 @@ constexpr std::int64_t kMostWorkspace = 512 << 20;
 
 /// Backward data is a forward convolution of dy with flipped filters.
 struct Plan {
-  FftTiles src{}, dst{};
+  Tiling src{}, dst{};
   Problem product;
   std::int64_t src_size() const { return product.x.count(); }
   std::int64_t dst_size() const { return product.y.count(); }

@@ -7,6 +7,7 @@
 
 #include "base/math.h"
 #include "core/kernel_builder.h"
+#include "kernels/gpu/portable/conv_shapes.h"
 #include "kernels/gpu/portable/matmul_shape.h"
 #include "primitives/matmul/solvers.h"
 
