@@ -173,6 +173,32 @@ TEST(Estimates, FewOutputChannelsOfPlanesHaveAKernel) {
   }
 }
 
+/// fp32 has no matrix units that are as accurate; products of many channels are faster in parts of bf16.
+TEST(Estimates, FewChannelsInFloatRunFromTiles) {
+  const DeviceInfo device = usual_device("cuda-sm90");
+  const auto is_direct = [&](Direction direction, const Shape& shape) {
+    const Problem p = problem(direction, shape);
+    SCOPED_TRACE(p.key());
+    double least = INFINITY;
+    const SolverBase* best = nullptr;
+    for (const SolverBase* s : solvers(direction, DeviceKind::kCuda)) {
+      if (s->info().reference || s->error_class(p) > ErrorClass::kAccurate || !s->is_applicable(device, p)) continue;
+      if (const double us = estimate(*s, device, p); us < least) std::tie(least, best) = std::pair(us, s);
+    }
+    return best != nullptr && std::string_view(best->info().name).starts_with("ConvGpuDirect");
+  };
+  for (const bool last : {false, true}) {
+    const Shape volume{
+        .x = {2, 16, 96, 96, 96}, .w = {32, 16, 3, 3, 3}, .pad = {1, 1, 1}, .stride = {2, 2, 2}, .channels_last = last},
+        images{.x = {128, 16, 32, 32}, .w = {16, 16, 3, 3}, .pad = {1, 1}, .channels_last = last},
+        many{.x = {32, 256, 56, 56}, .w = {64, 256, 3, 3}, .pad = {1, 1}, .channels_last = last};
+    EXPECT_TRUE(is_direct(Direction::kForward, volume));
+    EXPECT_TRUE(is_direct(Direction::kForward, images));
+    EXPECT_TRUE(is_direct(Direction::kBackwardData, images));
+    EXPECT_FALSE(is_direct(Direction::kForward, many));
+  }
+}
+
 /// Long filters are predicted to be the fastest on matrix units, those of fp32 in parts; short ones are not.
 TEST(Estimates, LongFiltersRunOnMatrixUnits) {
   const DeviceInfo device = usual_device("cuda-sm90");

@@ -1,6 +1,6 @@
-// Arguments of the specialised convolution kernels (of two spatial dimensions but for DepthwiseVolume), in structs of
-// at most 128 bytes. Shared with the host. "src" is the tensor that a kernel gathers (x, or dy for backward data),
-// "dst" the one that it writes; in backward weights they are x and dy.
+// Arguments of the specialised convolution kernels (of two spatial dimensions but for DepthwiseVolume and DirectShape),
+// in structs of at most 128 bytes. Shared with the host. "src" is the tensor that a kernel gathers (x, or dy for
+// backward data), "dst" the one that it writes; in backward weights they are x and dy.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/gpu/portable/divider.h"
@@ -53,6 +53,30 @@ typedef struct GroupedShape {
   int images, groups, reduced, outputs, src_h, src_w, dst_h, dst_w, pad_h, pad_w, stride_h, stride_w;
   int dilation_h, dilation_w, units, band;
 } GroupedShape;
+
+/// Direct convolution (direct.cl). Dimensions are W, H and D; images are D where there are fewer than three. Backward
+/// data is the forward convolution with mirrored taps. Strides of tensors are in elements.
+typedef struct DirectShape {
+  int channels, outputs;  // of src and dst
+  int src_image, src_channel, src_step[3], dst_image, dst_channel, dst_step[3];
+  int src_size[3], dst_size[3], taps[3], pad[3], stride[3], dilation[3];
+} DirectShape;
+
+/// Its tiles of dst, and those of src with their halo in local memory.
+typedef struct DirectTile {
+  int log[3], tiles[3], output_tiles, output_warps, halo[3];
+  int phase, row, slice, plane;  // floats: of columns with a remainder by the stride; of a row, slice and channel
+  int chunk, lanes_log;          // channels; threads that copy a row
+  Divider by_halo_h, by_halo_d, by_chunk;
+} DirectTile;
+
+/// The part of its weights in local memory, as [channel][tap][output] with `pitch` floats per tap.
+typedef struct DirectWeights {
+  int output, channel, tap, first;  // strides of w, and its element for the first tap
+  int order;                        // of w: outputs are outermost and taps innermost (0), channels (1), the reverse (2)
+  int pitch;
+  Divider by_inner, by_middle;
+} DirectWeights;
 
 /// Copies of the pixels that a strided pointwise convolution reads: `planes` planes, one per image and channel (NCHW)
 /// or one per image (NHWC), where a pixel has `vectors` units. x begins at element `x_at`.

@@ -1,0 +1,344 @@
+// ConvGpuDirect: direct convolution from tiles of the source with their halo in local memory. For few channels on one
+// side, whose matrix product has little to sum or few columns. Backward data of stride 1 is the forward convolution
+// with mirrored taps.
+// SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <memory>
+
+#include "base/math.h"
+#include "core/kernel_builder.h"
+#include "primitives/activation/activation.h"
+#include "primitives/convolution/convolution.h"
+#include "primitives/convolution/cpu/epilogue.h"
+#include "primitives/convolution/cuda/matrix_units.h"
+#include "primitives/convolution/gpu/arguments.h"
+
+namespace polymio::convolution {
+namespace {
+
+using gpu::narrow;
+
+// As in direct.cl.
+constexpr std::int64_t kThreads = 256, kLanes = 32, kWarps = kThreads / kLanes, kRun = 4;
+constexpr int kPower = static_cast<int>(activation::Mode::kPower);  // computes in double
+constexpr std::int64_t kMostRowTaps = 9;                            // of a row in registers
+constexpr std::int64_t kMostSums = 64;                              // of a thread
+constexpr std::int64_t kLocalStep = 4096, kMostLocalFloats = 3 * kLocalStep;
+constexpr std::int64_t kMostSize = std::int64_t{1} << 30, kMostStride = (std::int64_t{1} << 31) - 1;
+enum Knobs { kRuns, kOutputs };
+
+double real(std::int64_t v) { return static_cast<double>(v); }
+
+/// A problem's shape, its tile with the least estimated time, and what the program and its launch need.
+struct Plan {
+  kernels::DirectShape shape{};
+  kernels::DirectTile tile{};
+  kernels::DirectWeights weights{};
+  std::int64_t runs, outputs, taps = 1, images = 1;
+  bool vectors = false, fits = false;
+  std::int64_t row_taps = 0, local_floats = 0, blocks = 0;
+  double cycles = 0;  // of a multiprocessor
+
+  Plan(const DeviceInfo& d, const Problem& p, const TunePoint& point)
+      : runs(point[kRuns]), outputs(point[kOutputs]), units_(std::max(d.units, 1)) {
+    set_shape(p);
+    const std::int64_t most = std::min(kMostLocalFloats, static_cast<std::int64_t>(d.gpu.shared_bytes / sizeof(float)));
+    for (std::int64_t warps = 1; warps == 1 || (warps <= kWarps && warps * outputs < 2 * shape.outputs); warps *= 2)
+      choose_tile(warps, most);
+    if (!fits) return;
+    auto& t = tile;
+    t.by_halo_h = gpu::divider(t.halo[1]);
+    t.by_halo_d = gpu::divider(t.halo[2]);
+    t.by_chunk = gpu::divider(t.chunk);
+    const std::int64_t width = t.output_warps * outputs;
+    weights.by_inner = gpu::divider(weights.order == 0 ? taps : weights.order == 1 ? t.chunk : width);
+    weights.by_middle = gpu::divider(weights.order == 0 ? t.chunk : taps);
+    weights.pitch = narrow(pitch_of(width));
+    local_floats = std::min(most, round_up(local_floats, kLocalStep));
+  }
+
+  bool source_is_last() const { return shape.src_channel == 1 && shape.channels > 1; }
+  bool result_is_last() const { return shape.dst_channel == 1 && shape.outputs > 1; }
+
+ private:
+  std::int64_t units_;
+
+  /// Copies of neighbouring taps or channels go to other banks.
+  std::int64_t pitch_of(std::int64_t width) const { return round_up(width + (weights.order == 2 ? 0 : 4), 4); }
+
+  void set_shape(const Problem& p) {
+    const bool data = p.direction == Direction::kBackwardData;
+    const auto z = gpu::sizes_of(p);
+    const auto t = gpu::steps_of(p);
+    const auto e = gpu::strides_of(p);
+    const auto &src = data ? e.y : e.x, &dst = data ? e.x : e.y;
+    auto& s = shape;
+    s.channels = narrow(data ? p.k() : p.c());
+    s.outputs = narrow(data ? p.c() : p.k());
+    s.src_channel = narrow(src[1]);
+    s.dst_channel = narrow(dst[1]);
+    for (int i = 0; i < 3; ++i) {
+      const int at = 2 - i;
+      const std::int64_t filter = z.filter[at], dilation = filter > 1 ? t.dilation[at] : 1;
+      s.src_step[i] = narrow(src[at + 2]);
+      s.dst_step[i] = narrow(dst[at + 2]);
+      s.src_size[i] = narrow(data ? z.out[at] : z.in[at]);
+      s.dst_size[i] = narrow(data ? z.in[at] : z.out[at]);
+      s.taps[i] = narrow(filter);
+      s.stride[i] = narrow(t.stride[at]);
+      s.dilation[i] = narrow(dilation);
+      s.pad[i] = narrow(data ? (filter - 1) * dilation - t.pad[at] : t.pad[at]);
+      taps *= filter;
+    }
+    if (p.spatial() < 3) {
+      s.src_size[2] = s.dst_size[2] = narrow(p.n());
+      s.src_step[2] = narrow(src[0]);
+      s.dst_step[2] = narrow(dst[0]);
+    } else {
+      images = p.n();
+      s.src_image = narrow(src[0]);
+      s.dst_image = narrow(dst[0]);
+    }
+    const bool planes = p.w.is_channels_first();
+    const std::int64_t tap = planes ? 1 : p.w.lens[1];
+    weights.output = narrow(e.w[data ? 1 : 0]);
+    weights.channel = narrow(e.w[data ? 0 : 1]);
+    weights.tap = narrow(data ? -tap : tap);
+    weights.first = narrow(data ? (taps - 1) * tap : 0);
+    weights.order = planes ? 0 : data ? 2 : 1;
+    row_taps = s.dilation[0] == 1 && s.taps[0] <= kMostRowTaps ? s.taps[0] : 0;
+    const auto divides = [&](int axis) {
+      bool all = (axis == 1 ? s.dst_channel : s.dst_step[0]) == 1 && (axis == 1 ? s.outputs : s.dst_size[0]) % 4 == 0 &&
+                 s.dst_image % 4 == 0;
+      for (int i = 0; i < 3; ++i) all = all && (s.dst_step[i] % 4 == 0 || (axis == 2 && i == 0));
+      return all && (axis == 1 || s.dst_channel % 4 == 0);
+    };
+    vectors = result_is_last() ? outputs % 4 == 0 && divides(1) : divides(2);
+  }
+
+  /// How many of eight threads, which load 16 bytes each in one access, use the same banks.
+  static std::int64_t conflicts(const kernels::DirectTile& t, std::int64_t row, std::int64_t slice) {
+    constexpr int kThreadsOfAccess = 8;
+    std::array<std::int64_t, kThreadsOfAccess> users{};
+    for (std::int64_t i = 0; i < kThreadsOfAccess; ++i) {
+      const std::int64_t w = i & ((1 << (t.log[0] - 2)) - 1), line = i >> (t.log[0] - 2);
+      const std::int64_t at = (line & ((1 << t.log[1]) - 1)) * row + (line >> t.log[1]) * slice + w * kRun;
+      ++users[static_cast<std::size_t>(at / kRun % kThreadsOfAccess)];
+    }
+    return *std::ranges::max_element(users);
+  }
+
+  /// Replaces `tile` where one with so many warps side by side along the outputs takes less time.
+  void choose_tile(std::int64_t warps, std::int64_t most) {
+    const auto& s = shape;
+    const std::int64_t width = warps * outputs, pixels = kWarps / warps * kLanes * kRun * runs;
+    const int log = std::bit_width(static_cast<std::uint64_t>(pixels)) - 1;
+    for (int w = 2; w <= log; ++w)
+      for (int h = 0; w + h <= log; ++h) {
+        kernels::DirectTile t = tile;
+        const int logs[3] = {w, h, log - w - h};
+        std::int64_t count = images;
+        bool is_useful = true;
+        for (int i = 0; i < 3; ++i) {
+          const std::int64_t size = std::int64_t{1} << logs[i];
+          t.log[i] = logs[i];
+          t.halo[i] = narrow((size - 1) * s.stride[i] + std::int64_t{s.taps[i] - 1} * s.dilation[i] + 1);
+          t.tiles[i] = narrow(ceil_div(s.dst_size[i], size));
+          count *= t.tiles[i];
+          is_useful = is_useful && (i == 2 || size < 2 * std::max<std::int64_t>(s.dst_size[i], kRun));
+        }
+        t.output_warps = narrow(warps);
+        t.output_tiles = narrow(ceil_div(s.outputs, width));
+        count *= t.output_tiles;
+        if ((is_useful || !fits) && count <= kMostSize) consider(t, count, most);
+      }
+  }
+
+  void consider(kernels::DirectTile t, std::int64_t count, std::int64_t most) {
+    const auto& s = shape;
+    // The last window of a row ends at a multiple of four floats.
+    const std::int64_t phase =
+        std::max(ceil_div(t.halo[0], s.stride[0]),
+                 row_taps == 0 ? 0 : (std::int64_t{1} << t.log[0]) + round_up((row_taps - 1) / s.stride[0], kRun));
+    t.phase = narrow(round_up(phase, kRun));
+    const std::int64_t least = std::int64_t{t.phase} * s.stride[0];
+    std::int64_t fewest = 0;
+    for (std::int64_t row = least; row < least + 4 * kRun; row += kRun) {
+      const std::int64_t found = conflicts(t, row * s.stride[1], row * t.halo[1] * s.stride[2]);
+      if (fewest > 0 && found >= fewest) continue;
+      fewest = found;
+      t.row = narrow(row);
+    }
+    const std::int64_t slice = std::int64_t{t.row} * t.halo[1], size = slice * t.halo[2];
+    // Neighbouring channels, which are copied at once, in other banks.
+    const std::int64_t plane = source_is_last() ? round_up(size, 32) + 4 : size;
+    const std::int64_t filters = taps * pitch_of(t.output_warps * outputs),
+                       staged = vectors || result_is_last() ? 0 : kThreads * kRun * 4;
+    if (plane + filters > most || staged > most) return;
+    const std::int64_t chunks = ceil_div(s.channels, std::min<std::int64_t>(s.channels, most / (plane + filters)));
+    t.chunk = narrow(ceil_div(s.channels, chunks));
+    t.slice = narrow(slice);
+    t.plane = narrow(plane);
+    const std::int64_t row = std::int64_t{t.halo[0]} * (source_is_last() ? t.chunk : 1);
+    constexpr std::int64_t kShortRow = 48;
+    t.lanes_log = row <= kShortRow ? 3 : 5;
+    const std::int64_t all = ceil_div(s.channels, t.chunk);
+    const double time = cycles_of(t, count, all, real(fewest));
+    if (fits && time >= cycles) return;
+    fits = true;
+    cycles = time;
+    tile = t;
+    blocks = count;
+    local_floats = std::max(t.chunk * (plane + filters), staged);
+  }
+
+  /// Of all blocks, on one multiprocessor: arithmetic and loads from local memory, which overlap, copies, stores.
+  double cycles_of(const kernels::DirectTile& t, std::int64_t count, std::int64_t chunks, double conflict) const {
+    constexpr double kSchedulers = 4, kLoad = 2.5, kLoop = 12, kCopies = 6, kRow = 25, kWait = 700, kBlock = 600;
+    const auto& s = shape;
+    const std::int64_t step = std::max<std::int64_t>(row_taps, 1), rows = taps / step;
+    const double products = real(step * runs * kRun * outputs);
+    double windows = real(runs) * (row_taps == 0 ? real(kRun) * 4 : 0);
+    for (std::int64_t q = 0; row_taps > 0 && q < std::min<std::int64_t>(s.stride[0], step); ++q)
+      windows += real(runs * ceil_div(kRun + (step - 1 - q) / s.stride[0], kRun)) * conflict;
+    const double loads = windows + real(step * ceil_div(outputs, kRun));
+    const double issue = products + loads + kLoop, access = loads * kLoad * kSchedulers;
+    const double steps = real(rows * s.channels);
+    const double warps = real(kWarps);
+    const double compute = steps * std::max(issue, access) * warps / kSchedulers;
+    const double lines = real(std::int64_t{t.halo[1]} * t.halo[2]) * (source_is_last() ? 1 : real(s.channels));
+    const double source = real(std::int64_t{t.halo[0]}) * real(std::int64_t{t.halo[1]} * t.halo[2] * s.channels);
+    const double filters = real(s.channels * taps * t.output_warps * outputs);
+    const double copies =
+        ((source + 2 * filters) / kLanes * kCopies + lines * real(std::int64_t{1} << t.lanes_log) / kLanes * kRow) /
+        kSchedulers * 2;
+    const double results = real(runs * kRun * outputs) * (vectors ? 1.5 : 5) * warps / kSchedulers;
+    const double block = kBlock + compute + copies + results + kWait * real(chunks);
+    const double share = real(ceil_div(count, units_));
+    constexpr double kAlone = 0.6;  // latency that other blocks would hide
+    return block * (share + kAlone);
+  }
+};
+
+class GpuDirect final : public GpuSolver<Problem> {
+ public:
+  GpuDirect(const SolverInfo& info, Direction d) : GpuSolver(info), direction_(d) {}
+
+  Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
+    constexpr std::int64_t kFew = 64, kMostStep = 64, kMostTaps = 1 << 12;
+    POLYMIO_REQUIRE(p.direction == direction_, "serves another direction");
+    if (const Verdict v = gpu::check_types(d, p, true); !v) return v;
+    if (const Verdict v = check_epilogue(p); !v) return v;
+    POLYMIO_REQUIRE(!p.epilogue.scale && !p.epilogue.residual, "fuses bias and activation only");
+    POLYMIO_REQUIRE(p.epilogue.activation != kPower, "does not fuse this activation");
+    const DataType t = p.x.type;
+    POLYMIO_REQUIRE(t == DataType::kFloat || t == DataType::kHalf || t == DataType::kBFloat16,
+                    "not a float of 16 or 32 bits");
+    POLYMIO_REQUIRE(p.all_types(t), "mixed types");
+    POLYMIO_REQUIRE(t == DataType::kFloat || !cuda::has_matrix_units(d), "16 bits, which matrix units multiply");
+    POLYMIO_REQUIRE(p.groups() == 1, "groups");
+    POLYMIO_REQUIRE_MOST(std::min(p.c(), p.k()), kFew, "channels on the side that has fewer");
+    POLYMIO_REQUIRE(p.w.is_channels_first() || p.w.is_channels_last(), "w is neither packed NCHW nor NHWC");
+    std::int64_t taps = 1;
+    for (int i = 0; i < p.spatial(); ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      const auto& g = p.geometry;
+      POLYMIO_REQUIRE(direction_ == Direction::kForward || g.stride[at] == 1, "backward data of strides");
+      POLYMIO_REQUIRE_MOST(std::max({p.filter(i), g.stride[at], g.pad[at], g.dilation[at]}), kMostStep,
+                           "taps, stride, padding or dilation");
+      POLYMIO_REQUIRE_MOST(std::max(p.in(i), p.out(i)), kMostSize, "positions along an axis");
+      taps *= p.filter(i);
+    }
+    POLYMIO_REQUIRE_MOST(taps, kMostTaps, "taps");
+    POLYMIO_REQUIRE_MOST(std::max({p.n(), p.c(), p.k()}), kMostSize, "images or channels");
+    POLYMIO_REQUIRE_MOST(p.w.space(), kMostSize, "elements of w");
+    for (const TensorDesc* tensor : {&p.x, &p.y})
+      for (std::size_t i = 0; i < static_cast<std::size_t>(tensor->rank); ++i)
+        POLYMIO_REQUIRE_MOST(tensor->lens[i] == 1 ? 1 : tensor->strides[i], kMostStride, "elements of a stride");
+    POLYMIO_REQUIRE(Plan(d, p, {1, 1}).fits, "the smallest tile exceeds local memory or the blocks of a launch");
+    return {};
+  }
+
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    constexpr double kLaunchUs = 3, kMemory = 0.7, kArithmetic = 0.85;
+    const double megahertz = d.fp32_gflops * 1e3 / (256.0 * std::max(d.units, 1));
+    return kLaunchUs + std::max(Plan(d, p, point).cycles / (megahertz * kArithmetic),
+                                gpu::tensor_bytes(p) / (1e3 * std::max(d.bandwidth_gbs, 1.0) * kMemory));
+  }
+
+  TuneSpace tune_space(const DeviceInfo&, const Problem&) const override {
+    return {{"runs", {2, 1, 4}}, {"outputs", {8, 4, 2, 1}}};
+  }
+  bool is_valid(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    if (point.size() != 2) return false;
+    const int runs = point[kRuns], outputs = point[kOutputs];
+    if (runs != 1 && runs != 2 && runs != 4) return false;
+    if (outputs != 1 && outputs != 2 && outputs != 4 && outputs != 8) return false;
+    const std::int64_t all = direction_ == Direction::kBackwardData ? p.c() : p.k();
+    // Idle sums, or less than half of what the registers hold where there are enough outputs.
+    if (outputs > 1 && outputs >= 2 * all) return false;
+    if (runs * kRun * outputs > kMostSums || (outputs < 4 && 2 * outputs <= all && all > 2)) return false;
+    return Plan(d, p, point).fits;
+  }
+  TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
+    TunePoint best = {1, 1};
+    double least = 0;
+    for (const int outputs : {8, 4, 2, 1})
+      for (const int runs : {2, 1, 4}) {
+        const TunePoint point = {runs, outputs};
+        if (!is_valid(d, p, point)) continue;
+        const double us = estimate(d, p, point);
+        if (least > 0 && us >= least) continue;
+        least = us;
+        best = point;
+      }
+    return best;
+  }
+
+  std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    const Plan plan(d, p, point);
+    std::vector<std::string> options = {fmt::format("-DIN={}", name_of(p.x.type)),
+                                        fmt::format("-DOUT={}", name_of(p.x.type))};
+    const auto add = [&](const char* what, std::int64_t value) {
+      options.push_back(fmt::format("-D{}={}", what, value));
+    };
+    add("SRC_LAST", plan.source_is_last());
+    add("DST_LAST", plan.result_is_last());
+    add("TAPS_W", plan.row_taps);
+    add("STRIDE_W", plan.shape.stride[0]);
+    add("RUNS", plan.runs);
+    add("OUTPUTS", plan.outputs);
+    add("VECTORS", plan.vectors);
+    add("LOCAL_FLOATS", plan.local_floats);
+    add("HAS_BIAS", p.epilogue.bias);
+    add("MODE", p.epilogue.activation);
+    return gpu::kernel_variants("primitives/convolution/gpu/direct.cl", "direct", std::move(options), false,
+                                plan.vectors);
+  }
+
+  Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint& point, const Kernels& built) const override {
+    const Plan plan(d, p, point);
+    const bool data = direction_ == Direction::kBackwardData, bias = p.epilogue.bias, vectors = plan.vectors;
+    return [=, shape = plan.shape, tile = plan.tile, filters = plan.weights,
+            where = launch_shape(kThreads, plan.blocks)](Stream& stream, const Args& a) {
+      const Buffer w(a.w);
+      launch(stream, *built[vectors && !gpu::aligned(a) ? 1 : 0], where, Buffer(data ? a.y : a.x), w,
+             Buffer(data ? a.x : a.y), bias ? Buffer(a.bias) : w, shape, tile, filters, gpu::epilogue_scalars(a));
+    };
+  }
+
+ private:
+  Direction direction_;
+};
+
+}  // namespace
+
+std::unique_ptr<const SolverBase> gpu_direct(const SolverInfo& info, Direction d) {
+  return std::make_unique<GpuDirect>(info, d);
+}
+
+}  // namespace polymio::convolution
