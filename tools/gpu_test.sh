@@ -1,14 +1,18 @@
 #!/usr/bin/env bash
 # Every test that needs an NVIDIA GPU: all cases on CUDA and on NVIDIA's OpenCL, PyTorch's memory and CUDA graphs, the
 # HIP layer with client programs, the demo, a memory check of every kernel. Usage: gpu_test.sh BUILD_DIR [PART [CASES_DIR]];
-# the last line says passed or failed. Parts, of about ten minutes each on 16 cores, where one run must not take longer:
-# cuda (with PyTorch, HIP and the demo), opencl, checks (tune points, repeated runs, memory checks); otherwise all.
+# the last line says passed or failed. Parts, of at most ten minutes each on 16 cores, where one run must not take longer:
+# cuda (PyTorch, HIP, the demo, case files), operations (the C API and PyTorch's operations on CUDA), opencl, checks (tune
+# points, repeated runs, memory checks); otherwise all.
 # SPDX-License-Identifier: MIT
 set -uo pipefail
 build=$(cd "$1" && pwd)
 here=$(cd "$(dirname "$0")/.." && pwd)
 part=${2:-all}
-case $part in all | cuda | opencl | checks) ;; *) echo "part '$part': allowed are cuda, opencl, checks and all"; exit 2 ;; esac
+case $part in
+  all | cuda | operations | opencl | checks) ;;
+  *) echo "part '$part': allowed are cuda, operations, opencl, checks and all"; exit 2 ;;
+esac
 export POLYMIO_TEST_CASES=${3:-$here/tests/cases}
 export LD_LIBRARY_PATH=$build/lib:${LD_LIBRARY_PATH:-}
 work=$(mktemp -d)
@@ -49,8 +53,8 @@ divide() {  # file, pieces, folder
   done
 }
 
-start_all_on() {  # device; what has no case files takes longest, and is first
-  local file part title job every cases pieces i=0
+start_operations_on() {  # device
+  local job i=0
   export POLYMIO_TEST_DEVICE=$1
   local host="*Errors*:PoolingApi.AnyAddress:Fusion.ExecutionsUseTheMemoryOfTheCompilation"  # what needs no GPU
   for job in "solver_tests Fused.EverySolverComputesEveryActivation" "solver_tests Fused.EverySolverComputesNorms*" \
@@ -67,6 +71,11 @@ start_all_on() {  # device; what has no case files takes longest, and is first
     [[ $1 = cuda* ]] && start "operations.$1.$((i++))" 540 \
       python3 "$here/tests/torch/torch_test.py" "$build/lib/libMIOpen.so.1" --device cuda --shapes 8 --only $job
   done
+}
+
+start_cases_on() {  # device
+  local file part title every cases pieces
+  export POLYMIO_TEST_DEVICE=$1
   for file in "$POLYMIO_TEST_CASES"/*/*.txt; do
     title=$(basename "$(dirname "$file")")_$(basename "$file" .txt)
     cases=$POLYMIO_TEST_CASES pieces=$file
@@ -181,18 +190,22 @@ programs() {  # that use the library as others do
   echo "$SECONDS s so far"
 }
 
-devices=()
-runs cuda && programs && devices+=(cuda:0)
+operations=() cases=()  # their devices
+runs cuda && programs && cases+=(cuda:0)
+runs operations && operations+=(cuda:0)
 if runs opencl; then
-  grep -q '^opencl:0 .*opencl-nvidia' "$work/devices" && devices+=(opencl:0) || note "NVIDIA's OpenCL" failed
+  grep -q '^opencl:0 .*opencl-nvidia' "$work/devices" && operations+=(opencl:0) cases+=(opencl:0) || note "NVIDIA's OpenCL" failed
 fi
 checker=$(command -v compute-sanitizer)
-for device in "${devices[@]}"; do start_all_on "$device"; done
+for device in "${operations[@]}"; do start_operations_on "$device"; done  # first, since they take longest
+for device in "${cases[@]}"; do start_cases_on "$device"; done
 runs checks && start_tune_points && start_repeated_runs && [ -n "$checker" ] && start_memory_checks
 sleep 1
-for device in "${devices[@]}"; do
+for device in "${cases[@]}"; do
   report "cases on $device" "cases.$device.*[a-z0-9_]"
   cat "$work/cases.$device".* | awk '/^  [A-Z][A-Za-z0-9]+(Cpu|Gpu|Cuda|Hopper)/ {n[$1] += $2} END {for (s in n) print "  " s, n[s]}' | sort
+done
+for device in "${operations[@]}"; do
   report "other operations on $device" "operations.$device.*[0-9]"
 done
 if runs checks; then
