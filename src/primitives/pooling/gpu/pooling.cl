@@ -260,64 +260,53 @@ INLINE void gather(const Tensors* t, const WindowPlace* at, const int unit, num*
       }
 }
 
+/// `count` neighbours in a row of elements, whose sums follow those of `done` others, and the windows along the row
+/// that cover them.
+typedef struct {
+  int column, count, done;
+  WindowRange windows;
+} RowPart;
+
 #if MAXIMUM
-/// The sums of the windows whose indices, of `bytes` each, are the position of n neighbours along rows, at most `run`.
-/// Those in one row of elements read each of their windows once.
-INLINE void gather_run(const Tensors* t, WindowPlace at, int n, const int run, const int bytes, num* v) {
-  const int size = SIZE_OF(IN_TYPE);
-  const u32 step_d = positions_along(t, 0), step_h = positions_along(t, 1);
-  const u32 limit = t->f->image ? 0x7fffffffu : (u32)t->axis[2].length;
+/// Adds the windows in row h of plane d whose indices, of `bytes` each, are the position of an element of the part.
+INLINE void add_windows(const Tensors* t, const WindowPlace* at, const RowPart* part, int d, int h, const int run,
+                        const int bytes, num* v) {
+  const int size = SIZE_OF(IN_TYPE), first = part->windows.first, end = part->windows.end;
   const i64 *step = t->in_at->axis, *index_step = t->index_at->axis;
-  UNROLL
-  for (int k = 0; k < run; ++k) v[k] = 0;
+  GLOBAL const u8* in = t->in + (window_plane(t->in_at, at) + d * step[0] + h * step[1] + first * step[2]) * size;
+  GLOBAL const u8* index =
+      t->index +
+      (window_plane(t->index_at, at) + d * index_step[0] + h * index_step[1] + first * index_step[2]) * bytes;
+  const u32 here = position_along(t, 0, at->axis[0], d) * positions_along(t, 0) +
+                   position_along(t, 1, at->axis[1], h) * positions_along(t, 1);
+  const u32 limit = t->f->image ? 0x7fffffffu : (u32)t->axis[2].length;
+  const u32 slide = t->f->image ? 0 : t->axis[2].stride.divisor;
+  u32 position = position_along(t, 2, part->column, first);
   NO_UNROLL
-  for (int done = 0; done < n;) {
-    const int column = at.axis[2], together = run == 1 ? 1 : MIN(n - done, t->axis[2].size - column);
-    const WindowRange depth = windows_of(&t->axis[0], at.axis[0]), rows = windows_of(&t->axis[1], at.axis[1]);
-    const int first = windows_of(&t->axis[2], column).first, end = windows_of(&t->axis[2], column + together - 1).end;
-    const i64 plane = window_plane(t->in_at, &at) + first * step[2];
-    const i64 indices = window_plane(t->index_at, &at) + first * index_step[2];
-    const u32 first_position = position_along(t, 2, column, first);
-    const u32 slide = t->f->image ? 0 : t->axis[2].stride.divisor;
-    NO_UNROLL
-    for (int d = depth.first; d < depth.end; ++d) {
-      NO_UNROLL
-      for (int h = rows.first; h < rows.end; ++h) {
-        GLOBAL const u8* in = t->in + (plane + d * step[0] + h * step[1]) * size;
-        GLOBAL const u8* index = t->index + (indices + d * index_step[0] + h * index_step[1]) * bytes;
-        const u32 here = position_along(t, 0, at.axis[0], d) * step_d + position_along(t, 1, at.axis[1], h) * step_h;
-        u32 position = first_position;
-        NO_UNROLL
-        for (int o = first; o < end; o += RUN_WINDOWS) {
-          u64 gradient[RUN_WINDOWS], found[RUN_WINDOWS];
-          UNROLL
-          for (int i = 0; i < RUN_WINDOWS; ++i) {
-            gradient[i] = found[i] = 0;
-            if (o + i < end) gradient[i] = load_bits(in, size, 0);
-            if (o + i < end) found[i] = load_bits(index, bytes, 0);
-            in += step[2] * size;
-            index += index_step[2] * bytes;
-          }
-          UNROLL
-          for (int i = 0; i < RUN_WINDOWS; ++i) {
-            const u32 k = (u32)found[i] - here - position;  // the element whose position it is
-            const int is_found =
-                o + i < end && k < (u32)together && position + k < limit && (bytes < 8 || found[i] >> 31 == 0);
-            const int element = is_found ? (int)k + done : -1;
-            UNROLL
-            for (int e = 0; e < run; ++e) v[e] += element == e ? decode(IN_TYPE, gradient[i]) : 0;
-            position -= slide;
-          }
-        }
-      }
+  for (int o = first; o < end; o += RUN_WINDOWS) {
+    u64 gradient[RUN_WINDOWS], found[RUN_WINDOWS];
+    UNROLL
+    for (int i = 0; i < RUN_WINDOWS; ++i) {
+      gradient[i] = found[i] = 0;
+      if (o + i < end) gradient[i] = load_bits(in, size, 0);
+      if (o + i < end) found[i] = load_bits(index, bytes, 0);
+      in += step[2] * size;
+      index += index_step[2] * bytes;
     }
-    done += together;
-    at.axis[2] += together - 1;
-    if (done < n) next_window_place(t->shape, &at);
+    UNROLL
+    for (int i = 0; i < RUN_WINDOWS; ++i) {
+      const u32 k = (u32)found[i] - here - position;  // the element whose position it is
+      const int is_found =
+          o + i < end && k < (u32)part->count && position + k < limit && (bytes < 8 || found[i] >> 31 == 0);
+      const int element = is_found ? (int)k + part->done : -1;
+      UNROLL
+      for (int e = 0; e < run; ++e) v[e] += element == e ? decode(IN_TYPE, gradient[i]) : 0;
+      position -= slide;
+    }
   }
 }
 
-/// The same for `unit` channels of one element.
+/// The sums of the windows whose indices, of `bytes` each, are the position of an element, for `unit` channels.
 INLINE void gather_channels(const Tensors* t, const WindowPlace* at, const int unit, const int bytes, num* v) {
   const int size = SIZE_OF(IN_TYPE);
   WindowRange r[3];
@@ -357,55 +346,59 @@ INLINE void gather_channels(const Tensors* t, const WindowPlace* at, const int u
   }
 }
 #else
-/// The sums of the windows that cover n neighbours along rows, at most `run`. Those in one row of elements read each of
-/// their windows once.
-INLINE void gather_run(const Tensors* t, WindowPlace at, int n, const int run, num* v) {
-  const int size = SIZE_OF(IN_TYPE);
+/// Adds the windows in row h of plane d that cover elements of the part.
+INLINE void add_windows(const Tensors* t, const WindowPlace* at, const RowPart* part, int d, int h, const int run,
+                        const int bytes, num* v) {
+  const int size = SIZE_OF(IN_TYPE), end = part->windows.end;
   const i64* step = t->in_at->axis;
   scalar whole[3];
   UNROLL
   for (int k = 0; k < 3; ++k) whole[k] = (scalar)1 / (scalar)t->axis[k].length;
+  const scalar weight_dh = weight_along(t, 0, d, whole[0]) * weight_along(t, 1, h, whole[1]);
+  GLOBAL const u8* in =
+      t->in + (window_plane(t->in_at, at) + d * step[0] + h * step[1] + part->windows.first * step[2]) * size;
+  NO_UNROLL
+  for (int o = part->windows.first; o < end; o += RUN_WINDOWS) {
+    num gradient[RUN_WINDOWS];
+    UNROLL
+    for (int i = 0; i < RUN_WINDOWS; ++i) {
+      gradient[i] = o + i < end ? decode(IN_TYPE, load_bits(in, size, 0)) : 0;
+      in += step[2] * size;
+    }
+    UNROLL
+    for (int i = 0; i < RUN_WINDOWS; ++i) {
+      const WindowRange covered = elements_of(&t->axis[2], o + i);
+      const int from = MAX(covered.first - part->column, 0) + part->done,
+                to = o + i < end ? MIN(covered.end - part->column, part->count) + part->done : 0;
+      const scalar weight = weight_dh * weight_along(t, 2, o + i, whole[2]);
+      // One rounding, as in gather(), which serves the same tensors at other addresses.
+      UNROLL
+      for (int e = 0; e < run; ++e) v[e] += (e >= from && e < to ? gradient[i] : 0) * weight;
+    }
+  }
+}
+#endif
+
+/// The sums of n neighbours along rows, at most `run`. Those in one row of elements read each of their windows once.
+INLINE void gather_run(const Tensors* t, WindowPlace at, int n, const int run, const int bytes, num* v) {
   UNROLL
   for (int k = 0; k < run; ++k) v[k] = 0;
   NO_UNROLL
   for (int done = 0; done < n;) {
-    const int column = at.axis[2], together = run == 1 ? 1 : MIN(n - done, t->axis[2].size - column);
+    const int column = at.axis[2], count = run == 1 ? 1 : MIN(n - done, t->axis[2].size - column);
     const WindowRange depth = windows_of(&t->axis[0], at.axis[0]), rows = windows_of(&t->axis[1], at.axis[1]);
-    const int first = windows_of(&t->axis[2], column).first, end = windows_of(&t->axis[2], column + together - 1).end;
-    const i64 plane = window_plane(t->in_at, &at) + first * step[2];
+    const RowPart part = {
+        column, count, done, {windows_of(&t->axis[2], column).first, windows_of(&t->axis[2], column + count - 1).end}};
     NO_UNROLL
     for (int d = depth.first; d < depth.end; ++d) {
-      const scalar weight_d = weight_along(t, 0, d, whole[0]);
       NO_UNROLL
-      for (int h = rows.first; h < rows.end; ++h) {
-        const scalar weight_dh = weight_d * weight_along(t, 1, h, whole[1]);
-        GLOBAL const u8* in = t->in + (plane + d * step[0] + h * step[1]) * size;
-        NO_UNROLL
-        for (int o = first; o < end; o += RUN_WINDOWS) {
-          num gradient[RUN_WINDOWS];
-          UNROLL
-          for (int i = 0; i < RUN_WINDOWS; ++i) {
-            gradient[i] = o + i < end ? decode(IN_TYPE, load_bits(in, size, 0)) : 0;
-            in += step[2] * size;
-          }
-          UNROLL
-          for (int i = 0; i < RUN_WINDOWS; ++i) {
-            const WindowRange covered = elements_of(&t->axis[2], o + i);
-            const int from = MAX(covered.first - column, 0), to = o + i < end ? MIN(covered.end - column, together) : 0;
-            const scalar weight = weight_dh * weight_along(t, 2, o + i, whole[2]);
-            // One rounding, as in gather(), which serves the same tensors at other addresses.
-            UNROLL
-            for (int e = 0; e < run; ++e) v[e] += (e - done >= from && e - done < to ? gradient[i] : 0) * weight;
-          }
-        }
-      }
+      for (int h = rows.first; h < rows.end; ++h) add_windows(t, &at, &part, d, h, run, bytes, v);
     }
-    done += together;
-    at.axis[2] += together - 1;
+    done += count;
+    at.axis[2] += count - 1;
     if (done < n) next_window_place(t->shape, &at);
   }
 }
-#endif
 
 /// The sums of `unit` channels of an element, or of n neighbours along rows, at most `run`.
 INLINE void gather_all(const Tensors* t, WindowPlace at, int n, const int run, const int unit, num* v) {
@@ -425,7 +418,7 @@ INLINE void gather_all(const Tensors* t, WindowPlace at, int n, const int run, c
   WITH_INDICES(8)
 #else
   if (unit == 1) {
-    gather_run(t, at, n, run, v);
+    gather_run(t, at, n, run, 0, v);
     return;
   }
 #endif
