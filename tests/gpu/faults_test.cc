@@ -93,9 +93,10 @@ TEST(CudaFaults, ShortMemoryIsNamed) {
   EXPECT_TRUE(says(polymioGetLastError(), {"cannot allocate 1000 bytes on cuda:0"}));
 }
 
-/// Without a workspace from the caller, of a problem that is fastest with one.
+/// Without a workspace from the caller, of a problem that is fastest with one: dilated, since eight outputs have a
+/// kernel without.
 TEST(CudaFaults, FusedConvolutionsTakeMemoryOfTheirOwn) {
-  const Case c(64);
+  const Case c(64, kForward, "conv -l 2 -j 2");
   const auto& tensors = c.problem().tensors;
   miopenTensorDescriptor_t descriptors[3];
   for (const int role : {kX, kW, kY}) {
@@ -106,9 +107,9 @@ TEST(CudaFaults, FusedConvolutionsTakeMemoryOfTheirOwn) {
   }
   miopenConvolutionDescriptor_t convolution = nullptr;
   miopenActivationDescriptor_t relu = nullptr;
-  constexpr int kOne[] = {1, 1};
+  constexpr int kOne[] = {1, 1}, kTwo[] = {2, 2};
   check(miopenCreateConvolutionDescriptor(&convolution), "miopenCreateConvolutionDescriptor");
-  check(miopenInitConvolutionNdDescriptor(convolution, 2, kOne, kOne, kOne, miopenConvolution),
+  check(miopenInitConvolutionNdDescriptor(convolution, 2, kOne, kOne, kTwo, miopenConvolution),
         "miopenInitConvolutionNdDescriptor");
   check(miopenCreateActivationDescriptor(&relu), "miopenCreateActivationDescriptor");
   check(miopenSetActivationDescriptor(relu, miopenActivationRELU, 0, 0, 0), "miopenSetActivationDescriptor");
@@ -205,26 +206,30 @@ TEST(CudaRuns, GemmMayBeNamedWithoutASolverOfIt) {
   }
 }
 
-/// 36 rows of 8 channels in NHWC, whose parameters are in NCHW.
+/// 36 rows of 8 channels in NHWC, whose parameters are in NCHW: a thread takes few samples in one launch.
 TEST(CudaRuns, BatchNormPerActivationTakesOneLaunchForEachPass) {
   const Session session("cuda:0");
-  constexpr int kLens[] = {5, 8, 6, 6}, kLast[] = {288, 1, 48, 8}, kOfSample[] = {1, 8, 6, 6};
-  miopenTensorDescriptor_t x = nullptr, parameters = nullptr;
-  check(miopenCreateTensorDescriptor(&x), "miopenCreateTensorDescriptor");
-  check(miopenCreateTensorDescriptor(&parameters), "miopenCreateTensorDescriptor");
-  check(miopenSetTensorDescriptor(x, miopenFloat, 4, kLens, kLast), "miopenSetTensorDescriptor");
-  check(miopenSetTensorDescriptor(parameters, miopenFloat, 4, kOfSample, nullptr), "miopenSetTensorDescriptor");
-  Buffer memory[4];
-  for (auto& b : memory) b = Buffer(session, 5 * 288 * sizeof(float), "a tensor");
-  float one = 1, zero = 0;
-  const Counts before;
-  check(miopenBatchNormalizationForwardTraining(
-            session.get(), miopenBNPerActivation, &one, &zero, x, memory[0].device(), x, memory[1].device(), parameters,
-            memory[2].device(), memory[3].device(), 1, nullptr, nullptr, 1e-5, nullptr, nullptr),
-        "miopenBatchNormalizationForwardTraining");
-  EXPECT_EQ(Counts().launches, before.launches + 3);
-  miopenDestroyTensorDescriptor(x);
-  miopenDestroyTensorDescriptor(parameters);
+  for (const auto& [samples, launches] : {std::pair{5, 1}, {70, 3}}) {
+    const int lens[] = {samples, 8, 6, 6}, of_sample[] = {1, 8, 6, 6};
+    constexpr int kLast[] = {288, 1, 48, 8};
+    miopenTensorDescriptor_t x = nullptr, parameters = nullptr;
+    check(miopenCreateTensorDescriptor(&x), "miopenCreateTensorDescriptor");
+    check(miopenCreateTensorDescriptor(&parameters), "miopenCreateTensorDescriptor");
+    check(miopenSetTensorDescriptor(x, miopenFloat, 4, lens, kLast), "miopenSetTensorDescriptor");
+    check(miopenSetTensorDescriptor(parameters, miopenFloat, 4, of_sample, nullptr), "miopenSetTensorDescriptor");
+    Buffer memory[4];
+    for (auto& buffer : memory)
+      buffer = Buffer(session, static_cast<std::size_t>(samples) * 288 * sizeof(float), "a tensor");
+    float one = 1, zero = 0;
+    const Counts before;
+    check(miopenBatchNormalizationForwardTraining(
+              session.get(), miopenBNPerActivation, &one, &zero, x, memory[0].device(), x, memory[1].device(),
+              parameters, memory[2].device(), memory[3].device(), 1, nullptr, nullptr, 1e-5, nullptr, nullptr),
+          "miopenBatchNormalizationForwardTraining");
+    EXPECT_EQ(Counts().launches, before.launches + launches) << samples << " samples";
+    miopenDestroyTensorDescriptor(x);
+    miopenDestroyTensorDescriptor(parameters);
+  }
 }
 
 TEST(CudaCapture, GemmMayBeNamedWithoutASolverOfIt) {
