@@ -130,9 +130,10 @@ TEST(CudaStream, ClearsInACapture) {
 
 TEST(CudaStream, TakesArgumentsWithTensorMaps) {
   struct Arguments {
-    TensorMap maps[6];
-    int more[5];
+    TensorMap maps[31];
+    int more[32];
   };
+  static_assert(sizeof(Arguments) == 4096, "the most that CUDA takes");
   const auto stream = create_stream("cuda:0", nullptr);
   const auto kernel = stream->load("program")->kernel("entry");
   launch(*stream, *kernel, Launch{}, Arguments{});
