@@ -53,10 +53,19 @@ struct Moments {
 };
 
 struct GraphNorm : testing::Test {
-  Backend& forward(GraphBuilder& g, int mode, int phase) {
-    return g.operation(MIOPEN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR)
-        .set<int>(MIOPEN_ATTR_OPERATION_NORM_FWD_MODE, MIOPEN_TYPE_NORM_MODE, {mode})
-        .set<int>(MIOPEN_ATTR_OPERATION_NORM_FWD_PHASE, MIOPEN_TYPE_NORM_FWD_PHASE, {phase});
+  using Others = std::vector<std::pair<Name, int64_t>>;
+  /// Sets a node's attributes; y is the normalized x.
+  static Backend& describe(Backend& op, GraphBuilder& g, int mode, int phase, int64_t x, int64_t y,
+                           const Others& others) {
+    op.set<int>(MIOPEN_ATTR_OPERATION_NORM_FWD_MODE, MIOPEN_TYPE_NORM_MODE, {mode})
+        .set<int>(MIOPEN_ATTR_OPERATION_NORM_FWD_PHASE, MIOPEN_TYPE_NORM_FWD_PHASE, {phase})
+        .set_child(MIOPEN_ATTR_OPERATION_NORM_FWD_XDESC, g.desc(x))
+        .set_child(MIOPEN_ATTR_OPERATION_NORM_FWD_YDESC, g.desc(y));
+    for (const auto& [name, id] : others) op.set_child(name, g.desc(id));
+    return op;
+  }
+  static void normalize(GraphBuilder& g, int mode, int phase, int64_t x, int64_t y, const Others& others) {
+    describe(g.operation(MIOPEN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR), g, mode, phase, x, y, others).finalize();
   }
   int64_t constant(GraphBuilder& g, double value) {
     const int64_t id = g.tensor(miopenFloat, {1, 1, 1, 1});
@@ -77,15 +86,12 @@ TEST_F(GraphNorm, TrainingInEveryModeAndType) {
       const int64_t y = g.tensor(type, g.dense(x).sizes), mean = g.tensor(of_moments, m.sizes),
                     inverse = g.tensor(of_moments, m.sizes), scale = g.input(of_moments, m.scale_sizes),
                     bias = g.input(of_moments, m.scale_sizes);
-      forward(g, mode, kTraining)
-          .set_child(MIOPEN_ATTR_OPERATION_NORM_FWD_XDESC, g.desc(x))
-          .set_child(MIOPEN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, g.desc(mean))
-          .set_child(MIOPEN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC, g.desc(inverse))
-          .set_child(MIOPEN_ATTR_OPERATION_NORM_FWD_SCALE_DESC, g.desc(scale))
-          .set_child(MIOPEN_ATTR_OPERATION_NORM_FWD_BIAS_DESC, g.desc(bias))
-          .set_child(MIOPEN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC, g.desc(constant(g, kEpsilon)))
-          .set_child(MIOPEN_ATTR_OPERATION_NORM_FWD_YDESC, g.desc(y))
-          .finalize();
+      normalize(g, mode, kTraining, x, y,
+                {{MIOPEN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, mean},
+                 {MIOPEN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC, inverse},
+                 {MIOPEN_ATTR_OPERATION_NORM_FWD_SCALE_DESC, scale},
+                 {MIOPEN_ATTR_OPERATION_NORM_FWD_BIAS_DESC, bias},
+                 {MIOPEN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC, constant(g, kEpsilon)}});
       Dense want{g.dense(x).sizes, {}};
       for (std::size_t i = 0; i < m.x.values.size(); ++i) {
         const std::size_t s = m.at(m.scale_sizes, i);
@@ -107,16 +113,13 @@ TEST_F(GraphNorm, RunningMomentsOfBatches) {
   const int64_t y = g.tensor(miopenFloat, g.dense(x).sizes), mean_in = g.input(miopenFloat, m.sizes),
                 var_in = g.input(miopenFloat, m.sizes), mean_out = g.tensor(miopenFloat, m.sizes),
                 var_out = g.tensor(miopenFloat, m.sizes);
-  forward(g, kBatch, kTraining)
-      .set_child(MIOPEN_ATTR_OPERATION_NORM_FWD_XDESC, g.desc(x))
-      .set_child(MIOPEN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC, g.desc(constant(g, kEpsilon)))
-      .set_child(MIOPEN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC, g.desc(constant(g, kFactor)))
-      .set_child(MIOPEN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_MEAN_DESC, g.desc(mean_in))
-      .set_child(MIOPEN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_VAR_DESC, g.desc(var_in))
-      .set_child(MIOPEN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC, g.desc(mean_out))
-      .set_child(MIOPEN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC, g.desc(var_out))
-      .set_child(MIOPEN_ATTR_OPERATION_NORM_FWD_YDESC, g.desc(y))
-      .finalize();
+  normalize(g, kBatch, kTraining, x, y,
+            {{MIOPEN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC, constant(g, kEpsilon)},
+             {MIOPEN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC, constant(g, kFactor)},
+             {MIOPEN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_MEAN_DESC, mean_in},
+             {MIOPEN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_VAR_DESC, var_in},
+             {MIOPEN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC, mean_out},
+             {MIOPEN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC, var_out}});
   Dense mean = m.mean, variance = m.variance, normalized = m.x;
   for (std::size_t c = 0; c < mean.values.size(); ++c) {
     mean.values[c] = (1 - kFactor) * g.dense(mean_in).values[c] + kFactor * m.mean.values[c];
@@ -133,12 +136,9 @@ TEST_F(GraphNorm, InferenceReadsMoments) {
   GraphBuilder g(handle);
   const int64_t x = g.input(miopenFloat, {2, 3, 4, 4}), mean = g.input(miopenFloat, {1, 3, 1, 1}),
                 inverse = g.input(miopenFloat, {1, 3, 1, 1}, 0.5, 2), y = g.tensor(miopenFloat, {2, 3, 4, 4});
-  forward(g, kBatch, kInference)
-      .set_child(MIOPEN_ATTR_OPERATION_NORM_FWD_XDESC, g.desc(x))
-      .set_child(MIOPEN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, g.desc(mean))
-      .set_child(MIOPEN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC, g.desc(inverse))
-      .set_child(MIOPEN_ATTR_OPERATION_NORM_FWD_YDESC, g.desc(y))
-      .finalize();
+  normalize(
+      g, kBatch, kInference, x, y,
+      {{MIOPEN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, mean}, {MIOPEN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC, inverse}});
   Dense want = g.dense(x);
   for (std::size_t i = 0; i < want.values.size(); ++i) {
     const std::size_t c = i / 16 % 3;
@@ -153,12 +153,9 @@ TEST_F(GraphNorm, GroupsBeforeAnActivation) {
   const int64_t x = g.input(miopenFloat, sizes), mean = g.input(miopenFloat, {2, 3, 1, 1}),
                 inverse = g.input(miopenFloat, {2, 3, 1, 1}, 0.5, 2), y = g.tensor(miopenFloat, sizes, true),
                 z = g.tensor(miopenFloat, sizes);
-  forward(g, kGroup, kInference)
-      .set_child(MIOPEN_ATTR_OPERATION_NORM_FWD_XDESC, g.desc(x))
-      .set_child(MIOPEN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, g.desc(mean))
-      .set_child(MIOPEN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC, g.desc(inverse))
-      .set_child(MIOPEN_ATTR_OPERATION_NORM_FWD_YDESC, g.desc(y))
-      .finalize();
+  normalize(
+      g, kGroup, kInference, x, y,
+      {{MIOPEN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, mean}, {MIOPEN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC, inverse}});
   g.pointwise(MIOPEN_POINTWISE_RELU_FWD, {y}, z);
   Dense want = g.dense(x);
   for (std::size_t i = 0; i < want.values.size(); ++i) {
@@ -214,15 +211,10 @@ TEST_F(GraphNorm, WhatIsMissingOrWrong) {
   GraphBuilder g(handle);
   const int64_t x = g.input(miopenFloat, {2, 3, 4, 4}), y = g.tensor(miopenFloat, {2, 3, 4, 4}),
                 wrong = g.tensor(miopenFloat, {2, 3, 4, 4});
-  const auto refused = [&](int mode, int phase, std::vector<std::pair<Name, int64_t>> more, miopenStatus_t status,
+  const auto refused = [&](int mode, int phase, const Others& others, miopenStatus_t status,
                            std::initializer_list<const char*> parts) {
     Backend op(MIOPEN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR);
-    op.set<int>(MIOPEN_ATTR_OPERATION_NORM_FWD_MODE, MIOPEN_TYPE_NORM_MODE, {mode})
-        .set<int>(MIOPEN_ATTR_OPERATION_NORM_FWD_PHASE, MIOPEN_TYPE_NORM_FWD_PHASE, {phase})
-        .set_child(MIOPEN_ATTR_OPERATION_NORM_FWD_XDESC, g.desc(x))
-        .set_child(MIOPEN_ATTR_OPERATION_NORM_FWD_YDESC, g.desc(y));
-    for (const auto& [name, id] : more) op.set_child(name, g.desc(id));
-    expect_error(miopenBackendFinalize(op), status, parts);
+    expect_error(miopenBackendFinalize(describe(op, g, mode, phase, x, y, others)), status, parts);
   };
   refused(kBatch, kTraining, {}, miopenStatusBadParm, {"epsilon", "2007"});
   refused(kBatch, kInference, {}, miopenStatusBadParm, {"mean", "2003"});
