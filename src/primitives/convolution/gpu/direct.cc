@@ -26,9 +26,22 @@ using gpu::narrow;
 constexpr std::int64_t kThreads = 256, kLanes = 32, kWarps = kThreads / kLanes, kRun = 4;
 constexpr int kPower = static_cast<int>(activation::Mode::kPower);  // computes in double
 constexpr std::int64_t kMostRowTaps = 9;                            // of a row in registers
-constexpr std::int64_t kMostSums = 64;                              // of a thread
-constexpr std::int64_t kLocalStep = 4096, kMostLocalFloats = 3 * kLocalStep;
-constexpr std::int64_t kMostSize = std::int64_t{1} << 30, kMostStride = (std::int64_t{1} << 31) - 1;
+constexpr std::int64_t kLocalStep = 4096;                           // floats
+constexpr std::int64_t kMostPixel = 1 << 16, kMostSize = std::int64_t{1} << 30,
+                       kMostStride = (std::int64_t{1} << 31) - 1;
+
+/// Whether a launch sizes local memory, not the program.
+bool sizes_local_memory(const DeviceInfo& d) { return d.kind == DeviceKind::kCuda; }
+
+/// Floats of local memory for a block, of which two fit a multiprocessor of CUDA.
+std::int64_t most_floats(const DeviceInfo& d) {
+  constexpr std::size_t kOfBlock = 1 << 10;  // bytes that the driver takes
+  constexpr std::size_t kMostStatic = 48 << 10, kAlignment = 16;
+  const std::size_t bytes =
+      sizes_local_memory(d) ? (d.gpu.shared_opt_in_bytes - kOfBlock) / 2 : std::min(d.gpu.shared_bytes, kMostStatic);
+  return static_cast<std::int64_t>(bytes / kAlignment * 4);
+}
+
 enum Knobs { kRuns, kOutputs };
 
 double real(std::int64_t v) { return static_cast<double>(v); }
@@ -46,7 +59,7 @@ struct Plan {
   Plan(const DeviceInfo& d, const Problem& p, const TunePoint& point)
       : runs(point[kRuns]), outputs(point[kOutputs]), units_(std::max(d.units, 1)) {
     set_shape(p);
-    const std::int64_t most = std::min(kMostLocalFloats, static_cast<std::int64_t>(d.gpu.shared_bytes / sizeof(float)));
+    const std::int64_t most = most_floats(d);
     for (std::int64_t warps = 1; warps == 1 || (warps <= kWarps && warps * outputs < 2 * shape.outputs); warps *= 2)
       choose_tile(warps, most);
     if (!fits) return;
@@ -58,9 +71,11 @@ struct Plan {
     weights.by_inner = gpu::divider(weights.order == 0 ? taps : weights.order == 1 ? t.chunk : width);
     weights.by_middle = gpu::divider(weights.order == 0 ? t.chunk : taps);
     weights.pitch = narrow(pitch_of(width));
-    local_floats = std::min(most, round_up(local_floats, kLocalStep));
+    if (!sizes_local_memory(d)) local_floats = std::min(most, round_up(local_floats, kLocalStep));
   }
 
+  /// Blocks whose registers fit a multiprocessor.
+  std::int64_t resident() const { return runs == 1 && outputs <= 4 ? 3 : 2; }
   bool source_is_last() const { return shape.src_channel == 1 && shape.channels > 1; }
   bool result_is_last() const { return shape.dst_channel == 1 && shape.outputs > 1; }
 
@@ -186,8 +201,7 @@ struct Plan {
     const std::int64_t row = std::int64_t{t.halo[0]} * (source_is_last() ? t.chunk : 1);
     constexpr std::int64_t kShortRow = 48;
     t.lanes_log = row <= kShortRow ? 3 : 5;
-    const std::int64_t all = ceil_div(s.channels, t.chunk);
-    const double time = cycles_of(t, count, all, real(fewest));
+    const double time = cycles_of(t, count, real(fewest));
     if (fits && time >= cycles) return;
     fits = true;
     cycles = time;
@@ -196,31 +210,34 @@ struct Plan {
     local_floats = std::max(t.chunk * (plane + filters), staged);
   }
 
-  /// Of all blocks, on one multiprocessor: arithmetic and loads from local memory, which overlap, copies, stores.
-  double cycles_of(const kernels::DirectTile& t, std::int64_t count, std::int64_t chunks, double conflict) const {
-    constexpr double kSchedulers = 4, kLoad = 2.5, kLoop = 12, kCopies = 6, kRow = 25, kWait = 700, kBlock = 600;
+  /// Of all blocks, on one multiprocessor: arithmetic and loads from local memory overlap, as do bytes from the cache.
+  double cycles_of(const kernels::DirectTile& t, std::int64_t count, double conflict) const {
+    constexpr double kSchedulers = 4, kLoad = 10, kLoop = 12, kCopy = 17, kFilterCopy = 28, kRow = 25, kWait = 1200,
+                     kBlock = 800;
+    constexpr double kQuadStore = 1.5, kStore = 5, kBytes = 20, kSector = 32;
     const auto& s = shape;
-    const std::int64_t step = std::max<std::int64_t>(row_taps, 1), rows = taps / step;
-    const double products = real(step * runs * kRun * outputs);
-    double windows = real(runs) * (row_taps == 0 ? real(kRun) * 4 : 0);
+    const bool last = source_is_last();
+    const std::int64_t step = std::max<std::int64_t>(row_taps, 1);
+    double windows = row_taps > 0 ? 0 : real(runs * kRun * kRun);
     for (std::int64_t q = 0; row_taps > 0 && q < std::min<std::int64_t>(s.stride[0], step); ++q)
       windows += real(runs * ceil_div(kRun + (step - 1 - q) / s.stride[0], kRun)) * conflict;
     const double loads = windows + real(step * ceil_div(outputs, kRun));
-    const double issue = products + loads + kLoop, access = loads * kLoad * kSchedulers;
-    const double steps = real(rows * s.channels);
-    const double warps = real(kWarps);
-    const double compute = steps * std::max(issue, access) * warps / kSchedulers;
-    const double lines = real(std::int64_t{t.halo[1]} * t.halo[2]) * (source_is_last() ? 1 : real(s.channels));
-    const double source = real(std::int64_t{t.halo[0]}) * real(std::int64_t{t.halo[1]} * t.halo[2] * s.channels);
+    const double issue = real(step * runs * kRun * outputs) + loads + kLoop;
+    const double compute = real(taps / step * s.channels) * std::max(issue, loads * kLoad) * real(kWarps);
+    const double chunks = real(ceil_div(s.channels, t.chunk)), lines = real(std::int64_t{t.halo[1]} * t.halo[2]);
+    const double source = lines * real(std::int64_t{t.halo[0]} * s.channels), line = real(t.halo[0]) * sizeof(float);
     const double filters = real(s.channels * taps * t.output_warps * outputs);
+    const double rows = last ? lines * chunks : lines * real(s.channels);
     const double copies =
-        ((source + 2 * filters) / kLanes * kCopies + lines * real(std::int64_t{1} << t.lanes_log) / kLanes * kRow) /
-        kSchedulers * 2;
-    const double results = real(runs * kRun * outputs) * (vectors ? 1.5 : 5) * warps / kSchedulers;
-    const double block = kBlock + compute + copies + results + kWait * real(chunks);
-    const double share = real(ceil_div(count, units_));
-    constexpr double kAlone = 0.6;  // latency that other blocks would hide
-    return block * (share + kAlone);
+        (source * kCopy + filters * kFilterCopy) / kLanes + rows * real(1 << t.lanes_log) / kLanes * kRow;
+    const double stores = real(runs * kRun * outputs * kWarps) * (vectors ? kQuadStore : kStore);
+    const double sectors = !last || chunks == 1
+                               ? rows * (line * (last ? real(s.channels) : 1) + kSector)
+                               : rows * real(t.halo[0]) * std::max(kSector, t.chunk * 4.0 + kSector / 2);
+    const double busy = (compute + copies + stores) / kSchedulers;
+    const double bytes = sectors + 4 * (filters + real(runs * kRun * outputs * kThreads));
+    return real(ceil_div(count, units_)) * std::max(busy, bytes / kBytes) +
+           real(ceil_div(count, units_ * resident())) * (kBlock + kWait * chunks);
   }
 };
 
@@ -259,6 +276,10 @@ class GpuDirect final : public GpuSolver<Problem> {
     for (const TensorDesc* tensor : {&p.x, &p.y})
       for (std::size_t i = 0; i < static_cast<std::size_t>(tensor->rank); ++i)
         POLYMIO_REQUIRE_MOST(tensor->lens[i] == 1 ? 1 : tensor->strides[i], kMostStride, "elements of a stride");
+    const TensorDesc& source = direction_ == Direction::kForward ? p.x : p.y;
+    const auto innermost = static_cast<std::size_t>(source.rank - 1);
+    POLYMIO_REQUIRE_MOST(source.lens[innermost] == 1 ? 1 : source.strides[innermost], kMostPixel,
+                         "elements of a pixel");
     POLYMIO_REQUIRE(Plan(d, p, {1, 1}).fits, "the smallest tile exceeds local memory or the blocks of a launch");
     return {};
   }
@@ -281,7 +302,10 @@ class GpuDirect final : public GpuSolver<Problem> {
     const std::int64_t all = direction_ == Direction::kBackwardData ? p.c() : p.k();
     // Idle sums, or less than half of what the registers hold where there are enough outputs.
     if (outputs > 1 && outputs >= 2 * all) return false;
-    if (runs * kRun * outputs > kMostSums || (outputs < 4 && 2 * outputs <= all && all > 2)) return false;
+    // What more registers would be needed for.
+    const std::int64_t stride = p.geometry.stride[static_cast<std::size_t>(p.spatial() - 1)];
+    if (runs * outputs > (runs == 4 || stride > 2 ? 8 : 16)) return false;
+    if (outputs < 4 && 2 * outputs <= all && all > 2) return false;
     return Plan(d, p, point).fits;
   }
   TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
@@ -313,7 +337,8 @@ class GpuDirect final : public GpuSolver<Problem> {
     add("RUNS", plan.runs);
     add("OUTPUTS", plan.outputs);
     add("VECTORS", plan.vectors);
-    add("LOCAL_FLOATS", plan.local_floats);
+    add("RESIDENT", plan.resident());
+    if (!sizes_local_memory(d)) add("LOCAL_FLOATS", plan.local_floats);
     add("HAS_BIAS", p.epilogue.bias);
     add("MODE", p.epilogue.activation);
     return gpu::kernel_variants("primitives/convolution/gpu/direct.cl", "direct", std::move(options), false,
@@ -323,8 +348,9 @@ class GpuDirect final : public GpuSolver<Problem> {
   Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint& point, const Kernels& built) const override {
     const Plan plan(d, p, point);
     const bool data = direction_ == Direction::kBackwardData, bias = p.epilogue.bias, vectors = plan.vectors;
-    return [=, shape = plan.shape, tile = plan.tile, filters = plan.weights,
-            where = launch_shape(kThreads, plan.blocks)](Stream& stream, const Args& a) {
+    Launch where = launch_shape(kThreads, plan.blocks);
+    if (sizes_local_memory(d)) where.shared_bytes = static_cast<std::uint32_t>(plan.local_floats * 4);
+    return [=, shape = plan.shape, tile = plan.tile, filters = plan.weights](Stream& stream, const Args& a) {
       const Buffer w(a.w);
       launch(stream, *built[vectors && !gpu::aligned(a) ? 1 : 0], where, Buffer(data ? a.y : a.x), w,
              Buffer(data ? a.x : a.y), bias ? Buffer(a.bias) : w, shape, tile, filters, gpu::epilogue_scalars(a));

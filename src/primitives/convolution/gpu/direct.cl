@@ -2,7 +2,8 @@
 // has OUTPUTS channels of dst, each of its threads RUNS runs of four pixels along W. Columns of src are ordered by
 // their remainder by the stride first, so that the taps of a run are neighbours. Options: IN, OUT, SRC_LAST and
 // DST_LAST (1: channels are innermost), TAPS_W (taps of a row, or 0: one at a time, of any number and dilation),
-// STRIDE_W, RUNS, OUTPUTS, VECTORS (dst has quads along its innermost dimension), LOCAL_FLOATS, HAS_BIAS, MODE.
+// STRIDE_W, RUNS, OUTPUTS, VECTORS (dst has quads along its innermost dimension), RESIDENT (blocks
+// per multiprocessor), LOCAL_FLOATS (but for CUDA), HAS_BIAS, MODE.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/portable.h"
 #include "kernels/gpu/portable/vector.h"
@@ -31,17 +32,19 @@ INLINE void copy_source(LOCAL sum_t* tile, GLOBAL const in_t* src, const DirectS
                         int h0, int d0, int channels) {
   const int lanes = 1 << t->lanes_log, elements = t->halo[0] * (SRC_LAST ? t->chunk : 1);
   const int rows = t->halo[1] * t->halo[2] * (SRC_LAST ? 1 : channels);
+  NO_UNROLL
   for (int i = THREAD(0) >> t->lanes_log; i < rows; i += THREADS >> t->lanes_log) {
     const int slice = divide(i, t->by_halo_h), y = i - slice * t->halo[1], plane = divide(slice, t->by_halo_d);
     const int z = slice - plane * t->halo[2], h = h0 + y, d = d0 + z;
     const int inside = (u32)h < (u32)s->src_size[1] && (u32)d < (u32)s->src_size[2];
-    GLOBAL const in_t* from = src + ((i64)plane * s->src_channel + (i64)d * s->src_step[2] + (i64)h * s->src_step[1]);
+    GLOBAL const in_t* from = src + ((i64)plane * s->src_channel + (i64)d * s->src_step[2] + (i64)h * s->src_step[1] +
+                                     (i64)w0 * s->src_step[0]);
     LOCAL sum_t* to = tile + plane * t->plane + z * t->slice + y * t->row;
+    NO_UNROLL
     for (int e = THREAD(0) & (lanes - 1); e < elements; e += lanes) {
-      const int col = SRC_LAST ? divide(e, t->by_chunk) : e, c = e - (SRC_LAST ? col * t->chunk : e), w = w0 + col;
-      copy_element(to + c * t->plane + col % STRIDE_W * t->phase + col / STRIDE_W,
-                   from + ((i64)w * s->src_step[0] + c * s->src_channel),
-                   inside && (u32)w < (u32)s->src_size[0] && c < channels);
+      const int col = SRC_LAST ? divide(e, t->by_chunk) : e, c = SRC_LAST ? e - col * t->chunk : 0;
+      copy_element(to + c * t->plane + col % STRIDE_W * t->phase + col / STRIDE_W, from + (col * s->src_step[0] + c),
+                   inside && (u32)(w0 + col) < (u32)s->src_size[0] && c < channels);
     }
   }
 }
@@ -51,13 +54,13 @@ INLINE void copy_weights(LOCAL sum_t* to, GLOBAL const in_t* from, const DirectS
                          const DirectWeights* w, int first, int channels) {
   const int taps = s->taps[0] * s->taps[1] * s->taps[2], width = t->output_warps * OUTPUTS;
   const int inner_count = (int)w->by_inner.divisor, middle_count = (int)w->by_middle.divisor;
+  NO_UNROLL
   for (int i = THREAD(0); i < t->chunk * taps * width; i += THREADS) {
     const int rest = divide(i, w->by_inner), inner = i - rest * inner_count;
     const int outer = divide(rest, w->by_middle), middle = rest - outer * middle_count;
     const int k = w->order == 2 ? inner : outer, tap = w->order == 0 ? inner : middle;
     const int c = w->order == 0 ? middle : w->order == 1 ? inner : outer;
-    copy_element(to + (c * taps + tap) * w->pitch + k,
-                 from + ((i64)(first + k) * w->output + (i64)c * w->channel + tap * w->tap),
+    copy_element(to + (c * taps + tap) * w->pitch + k, from + ((first + k) * w->output + c * w->channel + tap * w->tap),
                  first + k < s->outputs && c < channels);
   }
 }
@@ -116,11 +119,12 @@ INLINE Position position_of(const DirectTile* t, int run) {
   return p;
 }
 
-KERNEL THREADS_PER_BLOCK_OF(THREADS, 2)
+KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
     direct(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
            GLOBAL const out_t* RESTRICT bias, const DirectShape s, const DirectTile t, const DirectWeights weights,
            const Scalars scalars) {
-  SHARED sum_t memory[LOCAL_FLOATS] __attribute__((aligned(16)));
+  LARGE_SHARED(u32x4, pool, LOCAL_FLOATS / 4);
+  LOCAL sum_t* const memory = (LOCAL sum_t*)pool;
   LOCAL sum_t* const copied = memory + t.chunk * t.plane;
   const int lane = THREAD(0) % LANES, warp = THREAD(0) / LANES, pixel_warp = warp / t.output_warps;
   const int group = (warp - pixel_warp * t.output_warps) * OUTPUTS, threads = THREADS / t.output_warps;
