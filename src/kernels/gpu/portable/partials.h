@@ -27,6 +27,7 @@ KERNEL THREADS_PER_BLOCK(PARTIAL_THREADS)
     add_partials(GLOBAL const sum_t* RESTRICT workspace, GLOBAL out_t* dst, const i64 at, const i64 size,
                  const int splits, const int side, const i64 dst_at, const float alpha,
                  const float beta SEED_PARAMETER) {
+  WAIT_FOR_EARLIER_KERNEL();
   SHARED sum_t sums[PARTIAL_THREADS];
   const int lanes = PARTIAL_THREADS / side, first = THREAD(0) / lanes;
   const i64 i = (i64)BLOCK(0) * lanes + THREAD(0) % lanes;

@@ -147,6 +147,16 @@ INLINE u16 half_of_float(float v) {
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 #define CEIL_DIV(a, b) (((a) + (b)-1) / (b))
 
+// Where Launch::programmatic is set (PTX ISA 9.7.13): waits for the kernel before this one, which may still run; lets
+// the next kernel begin as soon as all blocks have done this or ended.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define WAIT_FOR_EARLIER_KERNEL() asm volatile("griddepcontrol.wait;" ::: "memory")
+#define BEGIN_NEXT_KERNEL() asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
+#else
+#define WAIT_FOR_EARLIER_KERNEL()
+#define BEGIN_NEXT_KERNEL()
+#endif
+
 // Element types by name, as in LOAD(fp16, p, i): storage type, loads and stores.
 typedef signed char i8;
 typedef unsigned char u8;

@@ -408,6 +408,7 @@ class CudaFewChannels final : public GpuSolver<Problem> {
     const std::int64_t most = std::max<std::int64_t>(1, plan.resident * d.units / row_blocks);
     Launch where = launch_shape(kThreads, std::min(most, plan.all_tiles) * row_blocks);
     where.shared_bytes = static_cast<std::uint32_t>(plan.shared_bytes);
+    where.programmatic = gpu::launches_early(d);
     const bool data = direction_ == Direction::kBackwardData;
     return [built, shape = plan.shape, packing, where, data](Stream& stream, const Args& a) {
       const void* const source = data ? a.y : a.x;

@@ -42,6 +42,7 @@ struct ConvFewChannels {
 
  public:
   static DEVICE void run(const Arguments& a) {
+    WAIT_FOR_EARLIER_KERNEL();
     const Shape& s = a.shape;
     const int warp = threadIdx.x / 32, row_block = blockIdx.x % s.row_blocks, distance = gridDim.x / s.row_blocks;
     const int first = blockIdx.x / s.row_blocks;

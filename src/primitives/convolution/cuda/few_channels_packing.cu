@@ -15,6 +15,7 @@ struct ConvFewChannelsPacking {
   };
 
   static DEVICE void run(const Arguments& a) {
+    BEGIN_NEXT_KERNEL();
     const ConvFewChannelsShape& s = a.shape;
     const int count = s.row_blocks * s.chunks * s.steps * kRows * 128, i = blockIdx.x * kThreads + threadIdx.x;
     if (i >= count) return;

@@ -105,6 +105,7 @@ struct ConvFewChannelsWeights {
         other = done;
       }
     }
+    BEGIN_NEXT_KERNEL();
     __syncthreads();
     add_warps(s, part, sums);
     if (part.pixels == 0) store(a, part, sums);

@@ -459,6 +459,7 @@ struct ConvWeights {
       publish_barriers();
     }
     __syncthreads();
+    BEGIN_NEXT_KERNEL();
     if (warpgroup == 0) {
       give_registers<56>();
       if (threadIdx.x < 32 && elected()) produce(a);

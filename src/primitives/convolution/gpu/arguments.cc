@@ -142,14 +142,21 @@ std::vector<KernelSpec> kernel_variants(const std::string& source, const std::st
   return specs;
 }
 
+bool launches_early(const DeviceInfo& d) {
+  constexpr int kOldest = 90;
+  return d.gpu.compute_capability >= kOldest;
+}
+
 void add_partials(Stream& stream, const Kernel& kernel, const Partials& p, float alpha, float beta) {
   constexpr std::int64_t kThreads = 256, kMaxSide = 32, kMinParts = 8, kEnough = 1 << 18;
   std::int64_t side = 1;  // threads that add up one element
   while (side < kMaxSide && side * kMinParts < p.parts && side * p.count < kEnough) side *= 2;
   const std::int64_t lanes = kThreads / side;
+  Launch shape = launch_shape(kThreads, (p.count + lanes - 1) / lanes);
+  shape.programmatic = launches_early(stream.info());
   const auto add = [&](auto... seed) {
-    launch(stream, kernel, launch_shape(kThreads, (p.count + lanes - 1) / lanes), p.sums, p.result, p.sums_at, p.count,
-           p.parts, static_cast<int>(side), p.result_at, alpha, beta, seed...);
+    launch(stream, kernel, shape, p.sums, p.result, p.sums_at, p.count, p.parts, static_cast<int>(side), p.result_at,
+           alpha, beta, seed...);
   };
   p.seed ? add(*p.seed) : add();
 }

@@ -69,6 +69,9 @@ std::vector<std::string> type_options(const DeviceInfo&, const Problem&);
 std::vector<KernelSpec> kernel_variants(const std::string& source, const std::string& name,
                                         std::vector<std::string> options, bool weights, bool unaligned = true);
 
+/// Whether a kernel that begins with WAIT_FOR_EARLIER_KERNEL may be launched before the one that it waits for ends.
+bool launches_early(const DeviceInfo&);
+
 /// `parts` partial results of `count` fp32 elements, from element `sums_at` of `sums` on; result from `result_at` on.
 struct Partials {
   Buffer sums, result;

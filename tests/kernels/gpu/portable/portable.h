@@ -15,4 +15,6 @@ typedef unsigned short u16;
 #define BITS_OF_FLOAT(f) std::bit_cast<u32>(f)
 #define FMA(a, b, c) std::fma(a, b, c)
 #define UNROLL
+#define WAIT_FOR_EARLIER_KERNEL()
+#define BEGIN_NEXT_KERNEL()
 #define NO_UNROLL
