@@ -126,13 +126,10 @@ struct Plan {
     weights.first = narrow(data ? (taps - 1) * tap : 0);
     weights.order = planes ? 0 : data ? 2 : 1;
     row_taps = s.dilation[0] == 1 && s.taps[0] <= kMostRowTaps ? s.taps[0] : 0;
-    const auto divides = [&](int axis) {
-      bool all = (axis == 1 ? s.dst_channel : s.dst_step[0]) == 1 && (axis == 1 ? s.outputs : s.dst_size[0]) % 4 == 0 &&
-                 s.dst_image % 4 == 0;
-      for (int i = 0; i < 3; ++i) all = all && (s.dst_step[i] % 4 == 0 || (axis == 2 && i == 0));
-      return all && (axis == 1 || s.dst_channel % 4 == 0);
-    };
-    vectors = result_is_last() ? outputs % 4 == 0 && divides(1) : divides(2);
+    const bool last = result_is_last();
+    vectors = (last ? outputs : s.dst_channel) % kRun == 0 && (last ? s.outputs : s.dst_size[0]) % kRun == 0 &&
+              s.dst_image % kRun == 0 && (last || s.dst_step[0] == 1);
+    for (int i = last ? 0 : 1; i < 3; ++i) vectors = vectors && s.dst_step[i] % kRun == 0;
   }
 
   /// How many of eight threads, which load 16 bytes each in one access, use the same banks.
