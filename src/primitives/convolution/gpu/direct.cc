@@ -211,7 +211,7 @@ struct Plan {
   double cycles_of(const kernels::DirectTile& t, std::int64_t count, double conflict) const {
     constexpr double kSchedulers = 4, kLoad = 10, kLoop = 12, kCopy = 17, kFilterCopy = 28, kRow = 25, kWait = 1200,
                      kBlock = 800;
-    constexpr double kQuadStore = 1.5, kStore = 5, kBytes = 20, kSector = 32;
+    constexpr double kQuadStore = 1.5, kStore = 5, kBytes = 20, kSector = 32, kScattered = 2.3, kScatteredQuad = 0.06;
     const auto& s = shape;
     const bool last = source_is_last();
     const std::int64_t step = std::max<std::int64_t>(row_taps, 1);
@@ -233,7 +233,11 @@ struct Plan {
                                : rows * real(t.halo[0]) * std::max(kSector, t.chunk * 4.0 + kSector / 2);
     const double busy = (compute + copies + stores) / kSchedulers;
     const double bytes = sectors + 4 * (filters + real(runs * kRun * outputs * kThreads));
-    return real(ceil_div(count, units_)) * std::max(busy, bytes / kBytes) +
+    // Pixels that are stored with channels last share no sector of a store.
+    const double scattered = result_is_last() ? real(runs * kRun * outputs * kThreads) *
+                                                    (vectors ? kScatteredQuad * real(outputs) : kScattered)
+                                              : 0;
+    return real(ceil_div(count, units_)) * (std::max(busy, bytes / kBytes) + scattered) +
            real(ceil_div(count, units_ * resident())) * (kBlock + kWait * chunks);
   }
 };
@@ -282,7 +286,7 @@ class GpuDirect final : public GpuSolver<Problem> {
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
-    constexpr double kLaunchUs = 3, kMemory = 0.7, kArithmetic = 0.85;
+    constexpr double kLaunchUs = 3, kMemory = 0.7, kArithmetic = 0.7;
     const double megahertz = d.fp32_gflops * 1e3 / (256.0 * std::max(d.units, 1));
     return kLaunchUs + std::max(Plan(d, p, point).cycles / (megahertz * kArithmetic),
                                 gpu::tensor_bytes(p) / (1e3 * std::max(d.bandwidth_gbs, 1.0) * kMemory));
