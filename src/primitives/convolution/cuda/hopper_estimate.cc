@@ -42,7 +42,7 @@ constexpr double kPartialBox = 2;                      // more time for boxes of
 constexpr double kOrder = 1.03, kOrderStrided = 0.98;  // channels innermost
 constexpr double kSlices = 1.08;                       // tiles with halo of several slices
 constexpr double kHaloWeights = 1.06;                  // on an H200: tiles with halo whose weights do not stay
-constexpr double kStridedPixel = 3.9;                  // clocks to load one of a tile with halo; on an H200
+constexpr double kStridedPixel = 3.9;                  // clocks for a pixel of a tile with halo, and each skipped
 constexpr double kHaloFlop = 8192 / 1.92, kHaloStore = 0.0075, kTf32HaloStore = 0.036, kHaloL2Bytes = 50;
 }  // namespace product
 
@@ -62,7 +62,7 @@ double halo_us(const DeviceInfo& d, const Problem& p) {
       2.0 * 64 * plan.columns * kHopperDepth * used / product::kHaloFlop * (s.taps[2] > 1 ? product::kSlices : 1);
   const int halos = std::min(s.step[0], s.taps[0]) * std::min(s.step[1], s.taps[1]);
   const double weights = s.resident ? 0 : 64 * 128, halo = real(s.box_bytes) * halos / (s.taps[0] * s.taps[1]);
-  const double pixels = s.step[0] > 1 ? halo / 128 * product::kStridedPixel : 0;
+  const double pixels = halo / 128 * product::kStridedPixel * (s.step[0] - 1);
   const double loads = std::max((weights + halo) * used / product::kHaloL2Bytes, pixels);
   const bool tf32 = p.x.type == DataType::kFloat;  // stores in two parts, which other tiles wait for
   const double tile = blocks * taps * std::max(products, loads),
