@@ -222,7 +222,7 @@ inline std::vector<KernelSpec> template_programs(const DeviceInfo& device) {
     for (const Direction d : {Direction::kForward, Direction::kBackwardData, Direction::kBackwardWeights})
       for (const std::int64_t taps : {4, 16, 31, 41, 57, 64, 114})
         for (const bool last : {false, true}) add_depthwise_1d(type, d, taps, last);
-  for (const Direction d : {Direction::kForward, Direction::kBackwardData})
+  for (const Direction d : {Direction::kForward, Direction::kBackwardData, Direction::kBackwardWeights})
     for (const std::int64_t channels : {1, 4, 16, 32})
       for (const std::int64_t filter : {1, 3}) add(DataType::kHalf, d, 3, channels, filter, 1);
   for (const Direction d : {Direction::kForward, Direction::kBackwardData})
