@@ -25,6 +25,33 @@ struct WindowDim {
   return {first, end < d.windows ? end : d.windows};
 }
 
+/// windows_of() one element after the other, without divisions for each.
+class CoveringWindows {
+ public:
+  constexpr CoveringWindows(const WindowDim& d, std::int64_t element) : dim_(d), here_(windows_of(d, element)) {
+    const std::int64_t start = element + d.pad, after = start - d.length;
+    here_.end = start / d.stride + 1;
+    to_end_ = d.stride - start % d.stride;
+    to_first_ = after < 0 ? -after : d.stride - after % d.stride;
+  }
+  constexpr Range range() const { return {here_.first, here_.end < dim_.windows ? here_.end : dim_.windows}; }
+  constexpr void next() {
+    move(here_.first, to_first_);
+    move(here_.end, to_end_);
+  }
+
+ private:
+  constexpr void move(std::int64_t& bound, std::int64_t& elements) const {
+    if (--elements > 0) return;
+    ++bound;
+    elements = dim_.stride;
+  }
+
+  const WindowDim& dim_;
+  Range here_;                      // its end may be beyond the last window
+  std::int64_t to_first_, to_end_;  // elements until these change
+};
+
 /// The windows that cover any element. They are contiguous.
 [[maybe_unused]] static constexpr Range windows_inside(const WindowDim& d) {
   const std::int64_t first = d.pad < d.length ? 0 : (d.pad - d.length) / d.stride + 1;

@@ -47,41 +47,6 @@ class FoundIndices {
   Range depths_, heights_;
 };
 
-/// What an element's windows add to its gradient of a mean: a factor for each dimension.
-template <class T>
-class WindowWeights {
- public:
-  WindowWeights(const Pooling& p, Scratch& scratch) : p_(p) {
-    for (int k = 0; k < 3; ++k) weights_[k] = p.maximum ? nullptr : scratch.take<T>(p.dims[k].windows);
-  }
-
-  /// Those of the windows that cover lines [first, end) of dx: there are tasks of a few lines of a large plane.
-  void prepare(i64 first, i64 end) {
-    fill(2, {0, p_.dims[2].windows});
-    i64 last = end - 1;
-    for (int k = 1; k >= 0; --k) {
-      const WindowDim& dim = p_.dims[k];
-      const bool part = first / dim.size == last / dim.size;
-      fill(k, {part ? windows_of(dim, first % dim.size).first : 0,
-               part ? windows_of(dim, last % dim.size).end : dim.windows});
-      first /= dim.size;
-      last /= dim.size;
-    }
-  }
-  const T* operator[](int k) const { return weights_[k]; }
-
- private:
-  void fill(int k, Range windows) {
-    for (i64 w = windows.first; w < windows.end; ++w) {
-      const i64 n = p_.inclusive ? p_.dims[k].length : elements_of(p_.dims[k], w).count();
-      weights_[k][w] = n > 0 ? 1 / static_cast<T>(n) : 0;
-    }
-  }
-
-  const Pooling& p_;
-  T* weights_[3];
-};
-
 template <class S, bool kMaximum>
 class PoolingBackward {
  public:
@@ -93,7 +58,7 @@ class PoolingBackward {
       : p_(p),
         width_(p.dims[2]),
         writer_(scratch, {p.scale, p.keep, p.non_temporal}, p.across_channels ? 1 : p.out_at.dims[2]),
-        row_(scratch, p),
+        rows_(scratch, p),
         weights_(p, scratch) {
     i64 most = 1;
     for (int k = 0; k < 2; ++k) most *= (p.dims[k].length - 1) / p.dims[k].stride + 1;
@@ -103,7 +68,7 @@ class PoolingBackward {
 
   /// Fills tables for lines [first, end); not done by the constructor, which also measures scratch.
   void prepare(i64 first, i64 end) {
-    row_.clear();
+    rows_.clear();
     for (i64 w = 0; p_.across_channels && w < width_.size; ++w) widths_[w] = windows_of(width_, w);
     if constexpr (!kMaximum) weights_.prepare(first, end);
   }
@@ -111,15 +76,19 @@ class PoolingBackward {
   /// Lines [heights.first, heights.end) of a plane of dx; index_of(d, h) has the indices of a line of windows.
   template <class IndexOf>
   void lines(i64 image, i64 channel, i64 d, Range heights, const IndexOf& index_of) {
-    Place at{image, channel, d, heights.first, windows_of(p_.dims[0], d), windows_of(p_.dims[1], heights.first)};
-    while (at.h < heights.end) {
-      const Range next = windows_of(p_.dims[1], min_of(at.h + 1, heights.end - 1));
-      if (p_.across_channels)
+    Place at{image, channel, d, heights.first, windows_of(p_.dims[0], d), {}};
+    CoveringWindows covering(p_.dims[1], at.h);
+    for (i64 kept = heights.first; at.h < heights.end; ++at.h, covering.next()) {
+      at.heights = covering.range();
+      if (p_.across_channels) {
         channels(at, index_of);
-      else
-        row(at, next.end, index_of);
-      ++at.h;
-      at.heights = next;
+        continue;
+      }
+      if (at.h == kept) {
+        kept = min_of(at.h + rows_.windows().rows(), heights.end);
+        keep(at, {at.heights.first, windows_of(p_.dims[1], kept - 1).end}, index_of);
+      }
+      row(at);
     }
   }
 
@@ -179,36 +148,23 @@ class PoolingBackward {
     return sources;
   }
 
-  /// Prepares rows of windows up to `end`, those of the next line, too: they reach the cache before vectors that
-  /// overlap theirs are loaded.
   template <class IndexOf>
-  void row(const Place& at, i64 end, const IndexOf& index_of) {
+  void keep(const Place& at, Range heights, const IndexOf& index_of) {
     const i64 plane = at.image * p_.channels + at.channel;
     for (i64 d = at.depths.first; d < at.depths.end; ++d)
-      for (i64 h = at.heights.first; h < end; ++h)
-        row_.keep(plane, d, h, in(at, d, h), weights_[2], kMaximum ? index_of(d, h) : IndexLine{});
-    const auto gather = [&](const auto& here) {
-      const i64 most = kWriterElements / width_.stride * width_.stride;
-      for (i64 first = 0; first < width_.size; first += most) {
-        const Range which{first, min_of(first + most, width_.size)};
-        row_.gather(at.depths, at.heights, which, here, writer_.reserve(out(at, first), which.count()));
-      }
-    };
-    if constexpr (kMaximum) {
-      const Numbering numbering(p_, p_.index_bytes > 0 && p_.image_index);
-      gather([&](i64 d, i64 h) {
-        return static_cast<Int<T>>((numbering.of(0, at.d, d) * numbering.sizes[1] + numbering.of(1, at.h, h)) *
-                                   numbering.sizes[2]);
-      });
-    } else {
-      gather([&](i64 d, i64 h) { return weights_[0][d] * weights_[1][h]; });
-    }
+      for (i64 h = heights.first; h < heights.end; ++h)
+        rows_.windows().keep(plane, d, h, in(at, d, h), weights_, kMaximum ? index_of(d, h) : IndexLine{});
+  }
+
+  void row(const Place& at) {
+    rows_.gather(at.d, at.h, at.depths, at.heights,
+                 [&](i64 first, i64 n) { return writer_.reserve(out(at, first), n); });
   }
 
   const Pooling& p_;
   const WindowDim& width_;
   Writer<S, T> writer_;
-  GatheredRow<S, T, kMaximum> row_;
+  GatheredRows<S, T, kMaximum> rows_;
   WindowWeights<T> weights_;
   Line* lines_;    // of one line of dx
   Range* widths_;  // the windows of each element of a line

@@ -1,7 +1,7 @@
 // Rows of dx that gather from rows of windows, in vectors for every stride.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cpu/isa/pooling_indices.h"
+#include "kernels/cpu/isa/pooling_kept_windows.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
@@ -31,73 +31,143 @@ void merge_three(const Vec<T> (&v)[3], T* to, std::index_sequence<I...> lanes) {
   merge_third<2>(v, to, lanes);
 }
 
-/// Element q * stride + r of a row is at tap b * stride + r + pad of window q - b: for one r, neighbouring q read
-/// neighbouring windows. Rows of windows are kept in lanes of T between zeros, so that neighbouring rows of dx share
-/// them.
+/// A row of windows that covers a row of dx: gradients and the indices of their maxima, and the index of its tap 0.
+template <class T, bool kMaximum>
+struct WindowLine {
+  const T* gradients;
+  const Int<T>* taps;
+  Int<T> wanted;
+};
+/// Element q * stride + r is at tap b * stride + tap of window q - b, for b in [low, high].
+struct PhaseTaps {
+  i64 tap, low, high;
+};
+
+/// Elements of a phase in columns [q, q + kLanes<T>), from windows q - b. kLines, kWindows: how many, or 0.
+template <int kLines, int kWindows, class T, bool kMaximum>
+[[gnu::always_inline]] inline Vec<T> sum_windows(const WindowLine<T, kMaximum>* lines, i64 count, i64 q, i64 stride,
+                                                 i64 tap, Range windows) {
+  Vec<T> acc{};
+  const i64 each = kWindows > 0 ? kWindows : windows.count();
+#pragma GCC unroll 3
+  for (i64 i = 0; i < (kLines > 0 ? kLines : count); ++i) {
+    const auto line = lines[i];
+#pragma GCC unroll 3
+    for (i64 k = 0; k < each; ++k) {
+      const i64 b = windows.first + k;
+      const Vec<T> x = load(line.gradients + q - b);
+      if constexpr (kMaximum) {
+        const auto wanted = static_cast<Int<T>>(line.wanted + b * stride + tap);
+        const Ints<T> taken = load(line.taps + q - b);
+        acc = taken == Ints<T>{} + wanted ? acc + x : acc;
+      } else {
+        acc = acc + x;
+      }
+    }
+  }
+  return acc;
+}
+
+/// `columns` columns of a row from number `first` on. kWindows: of even elements and, with stride 2, of odd ones.
+template <int kLines, class T, bool kMaximum, int... kWindows>
+void gather_phases(const WindowLine<T, kMaximum>* given, const PhaseTaps* phases, i64 first, i64 columns, T* to) {
+  constexpr i64 kStep = kLanes<T>, kStride = sizeof...(kWindows);
+  static_assert(kStride <= 2);
+  // Copies, which the stores cannot change.
+  WindowLine<T, kMaximum> lines[kLines];
+  for (int i = 0; i < kLines; ++i) lines[i] = given[i];
+  const PhaseTaps even = phases[0], odd = phases[kStride - 1];
+  const auto sum = [&]<int kCount>(i64 q, const PhaseTaps& taps) {
+    return sum_windows<kLines, kCount>(lines, kLines, first + q, kStride, taps.tap, {taps.low, taps.low + kCount});
+  };
+  constexpr int kCounts[] = {kWindows...};
+  for (i64 q = 0; q < columns; q += kStep) {
+    const Vec<T> x = sum.template operator()<kCounts[0]>(q, even);
+    if constexpr (kStride == 1)
+      store(to + q, x);
+    else
+      merge_pair(x, sum.template operator()<kCounts[1]>(q, odd), to + 2 * q,
+                 std::make_index_sequence<static_cast<std::size_t>(kStep)>{});
+  }
+}
+
 template <class S, class T, bool kMaximum>
-class GatheredRow {
+class GatheredRows {
  public:
-  GatheredRow(Scratch& scratch, const Pooling& p)
+  GatheredRows(Scratch& scratch, const Pooling& p)
       : p_(p),
         dim_(p.dims[2]),
-        depths_(slots((p.dims[0].length - 1) / p.dims[0].stride + 1)),
-        heights_(slots((p.dims[1].length - 1) / p.dims[1].stride + 2)),
-        before_(max_of<i64>((dim_.length - 1 - dim_.pad) / dim_.stride, 0)) {
-    const i64 columns = ceil_div(dim_.size, dim_.stride);
-    pitch_ = round_up(before_ + max_of(dim_.windows, columns + dim_.pad / dim_.stride + 1) + 2 * kStep, kStep);
-    gradients_ = scratch.take<T>(depths_ * heights_ * pitch_);
-    taps_ = kMaximum ? scratch.take<Int<T>>(depths_ * heights_ * pitch_) : nullptr;
-    kept_ = scratch.take<i64>(depths_ * heights_);
-    lines_ = scratch.take<Line>(depths_ * heights_);
-    phase_taps_ = scratch.take<PhaseTaps>(dim_.stride);
-    phases_ = scratch.take<T>(dim_.stride > 2 ? kWriterElements + kStep * dim_.stride : 0);
-  }
+        numbering_(p, p.index_bytes > 0 && p.image_index),
+        columns_(ceil_div(dim_.size, dim_.stride)),
+        most_columns_(kWriterElements / dim_.stride),
+        windows_(scratch, p, columns_),
+        lines_(scratch.take<Line>(windows_.most_lines())),
+        phase_taps_(scratch.take<PhaseTaps>(dim_.stride)),
+        phases_(scratch.take<T>(dim_.stride > 2 ? kWriterElements + kStep * dim_.stride : 0)) {}
 
   void clear() {
-    for (i64 i = 0; i < depths_ * heights_ * pitch_; ++i) gradients_[i] = 0;
-    for (i64 i = 0; i < depths_ * heights_; ++i) kept_[i] = -1;
+    windows_.clear();
     for (i64 r = 0; r < dim_.stride; ++r) {
       const i64 tap = r + dim_.pad, last = dim_.length - 1 - tap;
       phase_taps_[r] = {tap, -(tap / dim_.stride),
                         last >= 0 ? last / dim_.stride : -((dim_.stride - 1 - last) / dim_.stride)};
     }
+    common_[1] = common<1>();
+    common_[2] = common<2>();
+    common_[3] = common<3>();
   }
 
-  /// Row (d, h) of the windows of a plane: dy, times `weights` unless maxima have indices.
-  void keep(i64 plane, i64 d, i64 h, const S* dy, const T* weights, const IndexLine& index) {
-    const i64 number = (plane * p_.dims[0].windows + d) * p_.dims[1].windows + h;
-    i64& kept = kept_[slot(d, h)];
-    if (kept == number) return;
-    kept = number;
-    T* const gradients = gradients_of(d, h);
-    // Of an index in the image only the distance from the window's start differs between windows.
-    const i64 step = index.image ? dim_.stride : 0, start = index.image ? -dim_.pad : 0;
-    const i64 n = min_of(dim_.windows, kStep);
-    for (i64 at = 0; at < dim_.windows; at += kStep) {
-      const i64 i = min_of(at, dim_.windows - n);  // the last vector overlaps the one before
-      Vec<T> x = load_elements<S, T>(dy + i * p_.in_at.dims[2], p_.in_at.dims[2], n);
-      if constexpr (kMaximum)
-        store(taps_of(d, h) + i,
-              (Ints<T>)((Unsigneds<T>)load_indices<T>(index.bytes, index.at(i), index.window_step, n) -
-                        static_cast<Unsigned<T>>(start + i * step) -
-                        (Unsigneds<T>)lane_numbers<T>() * static_cast<Unsigned<T>>(step)));
+  /// Those of the rows that are gathered next.
+  KeptWindows<S, T, kMaximum>& windows() { return windows_; }
+
+  /// Row (d, h) of dx, from the windows in `depths` and `heights`. reserve(first, n): where its n <= kWriterElements
+  /// elements from number `first` on belong; up to two vectors may be written after them.
+  template <class Reserve>
+  void gather(i64 d, i64 h, Range depths, Range heights, const Reserve& reserve) {
+    i64 lines = 0;
+    for (i64 od = depths.first; od < depths.end; ++od)
+      for (i64 oh = heights.first; oh < heights.end; ++oh)
+        lines_[lines++] = {windows_.gradients_of(od, oh), kMaximum ? windows_.taps_of(od, oh) : nullptr,
+                           kMaximum ? tap_zero(d, od, h, oh) : 0};
+    for (i64 q = 0, first = 0; first < dim_.size; q += most_columns_, first += most_columns_ * dim_.stride) {
+      const Range which{first, min_of(first + most_columns_ * dim_.stride, dim_.size)};
+      const i64 columns = min_of(most_columns_, columns_ - q);
+      T* const to = reserve(first, which.count());
+      if (lines <= kMostLines && common_[lines])
+        common_[lines](lines_, phase_taps_, q, columns, to);
       else
-        x = n == kStep ? x * load(weights + i) : x * load_elements<T, T>(weights + i, 1, n);
-      store(gradients + i, x);
+        gather_any(lines, which, q, columns, to);
     }
   }
 
-  /// Elements [first, end) of a row of dx, at most kWriterElements; `first` is a multiple of the stride. at(d, h) is
-  /// the weight of a row of windows or, with kMaximum, the index of its tap 0. Up to two vectors after them may be
-  /// written.
-  template <class At>
-  void gather(Range depths, Range heights, Range which, const At& at, T* to) {
-    if (dim_.windows == 1) return gather_one(depths, heights, which, at, to);
-    i64 lines = 0;
-    for (i64 d = depths.first; d < depths.end; ++d)
-      for (i64 h = heights.first; h < heights.end; ++h)
-        lines_[lines++] = {gradients_of(d, h), kMaximum ? taps_of(d, h) : nullptr, at(d, h)};
-    const i64 stride = dim_.stride, first = which.first / stride, columns = ceil_div(which.count(), stride);
+ private:
+  static constexpr i64 kStep = kLanes<T>, kMostLines = 3;
+  using Line = WindowLine<T, kMaximum>;
+
+  Int<T> tap_zero(i64 d, i64 od, i64 h, i64 oh) const {
+    const i64(&sizes)[3] = numbering_.sizes;
+    return static_cast<Int<T>>((numbering_.of(0, d, od) * sizes[1] + numbering_.of(1, h, oh)) * sizes[2]);
+  }
+
+  using GatherPhases = void (*)(const Line*, const PhaseTaps*, i64, i64, T*);
+
+  /// The kernel for the windows of most networks, or null.
+  template <int kLines>
+  GatherPhases common() const {
+    const auto windows = [&](i64 r) { return phase_taps_[r].high - phase_taps_[r].low + 1; };
+    if (dim_.windows == 1 || dim_.stride > 2) return nullptr;
+    if (dim_.stride == 1) return windows(0) == 3 ? gather_phases<kLines, T, kMaximum, 3> : nullptr;
+    if (windows(0) == 2 && windows(1) == 1) return gather_phases<kLines, T, kMaximum, 2, 1>;
+    if (windows(0) != 1) return nullptr;
+    return windows(1) == 1   ? gather_phases<kLines, T, kMaximum, 1, 1>
+           : windows(1) == 2 ? gather_phases<kLines, T, kMaximum, 1, 2>
+                             : nullptr;
+  }
+
+  /// `columns` columns from number first on, which are elements `which`.
+  [[gnu::noinline]] void gather_any(i64 lines, Range which, i64 first, i64 columns, T* to) const {
+    if (dim_.windows == 1) return gather_one(lines, which, to);
+    const i64 stride = dim_.stride;
     for (i64 q = 0; q < columns; q += kStep) {
       if (stride == 1) {
         store(to + q, sum(lines, first + q, 0));
@@ -120,79 +190,34 @@ class GatheredRow {
     }
   }
 
- private:
-  static constexpr i64 kStep = kLanes<T>;
-
-  /// A row of windows that covers a row of dx, and its weight or the index of its tap 0.
-  struct Line {
-    const T* gradients;
-    const Int<T>* taps;
-    std::conditional_t<kMaximum, Int<T>, T> weight;
-  };
-  /// Element q * stride + r is at tap b * stride + tap of window q - b, for b in [low, high].
-  struct PhaseTaps {
-    i64 tap, low, high;
-  };
-
-  /// A power of two: rows need no divisions.
-  static i64 slots(i64 rows) {
-    i64 n = 1;
-    while (n < rows) n *= 2;
-    return n;
-  }
-  i64 slot(i64 d, i64 h) const { return (d & (depths_ - 1)) * heights_ + (h & (heights_ - 1)); }
-  T* gradients_of(i64 d, i64 h) const { return gradients_ + slot(d, h) * pitch_ + before_; }
-  Int<T>* taps_of(i64 d, i64 h) const { return taps_ + slot(d, h) * pitch_ + before_; }
-
-  /// Elements of phase r in columns [q, q + kStep).
+  /// Elements of phase r in columns [q, q + kStep); windows that do not exist have gradients of zero.
   [[gnu::always_inline]] Vec<T> sum(i64 lines, i64 q, i64 r) const {
     const PhaseTaps taps = phase_taps_[r];
-    // Unrolled for the windows of most networks; those that do not exist have gradients of zero.
+    const i64 stride = dim_.stride;
     switch (taps.high - taps.low) {
-      case 0: return sum_windows<1>(lines, q, taps.tap, {taps.low, taps.high + 1});
-      case 1: return sum_windows<2>(lines, q, taps.tap, {taps.low, taps.high + 1});
+      case 0: return sum_windows<0, 1>(lines_, lines, q, stride, taps.tap, {taps.low, taps.high + 1});
+      case 1: return sum_windows<0, 2>(lines_, lines, q, stride, taps.tap, {taps.low, taps.high + 1});
       default:
-        return sum_windows<0>(lines, q, taps.tap,
-                              {max_of(taps.low, q - (dim_.windows - 1)), min_of(taps.high, q + kStep - 1) + 1});
+        return sum_windows<0, 0>(lines_, lines, q, stride, taps.tap,
+                                 {max_of(taps.low, q - (dim_.windows - 1)), min_of(taps.high, q + kStep - 1) + 1});
     }
-  }
-  /// Of windows q - b; kCount: how many, or 0.
-  template <int kCount>
-  [[gnu::always_inline]] Vec<T> sum_windows(i64 lines, i64 q, i64 tap, Range windows) const {
-    Vec<T> acc{};
-    for (i64 i = 0; i < lines; ++i) {
-      const Line line = lines_[i];
-#pragma GCC unroll 2
-      for (i64 b = windows.first; kCount > 0 ? b < windows.first + kCount : b < windows.end; ++b) {
-        const Vec<T> x = load(line.gradients + q - b);
-        if constexpr (kMaximum) {
-          const auto wanted = static_cast<Int<T>>(line.weight + b * dim_.stride + tap);
-          const Ints<T> taken = load(line.taps + q - b);
-          acc = taken == Ints<T>{} + wanted ? acc + x : acc;
-        } else {
-          acc = acc + x * line.weight;
-        }
-      }
-    }
-    return acc;
   }
 
   /// The same with a single window.
-  template <class At>
-  void gather_one(Range depths, Range heights, Range which, const At& at, T* to) {
+  void gather_one(i64 lines, Range which, T* to) const {
     for (i64 i = 0; i < which.count(); ++i) to[i] = 0;
     const Range inside = elements_of(dim_, 0);
     T value = 0;
-    for (i64 d = depths.first; d < depths.end; ++d)
-      for (i64 h = heights.first; h < heights.end; ++h) {
-        if constexpr (kMaximum) {
-          const i64 element = static_cast<Int<T>>(taps_of(d, h)[0] - i64{at(d, h)}) - dim_.pad;
-          if (element >= max_of(which.first, inside.first) && element < min_of(which.end, inside.end))
-            to[element - which.first] += gradients_of(d, h)[0];
-        } else {
-          value += gradients_of(d, h)[0] * at(d, h);
-        }
+    for (i64 i = 0; i < lines; ++i) {
+      const Line& line = lines_[i];
+      if constexpr (kMaximum) {
+        const i64 element = static_cast<Int<T>>(line.taps[0] - i64{line.wanted}) - dim_.pad;
+        if (element >= max_of(which.first, inside.first) && element < min_of(which.end, inside.end))
+          to[element - which.first] += line.gradients[0];
+      } else {
+        value += line.gradients[0];
       }
+    }
     if constexpr (!kMaximum)
       for (i64 i = max_of(which.first, inside.first); i < min_of(which.end, inside.end); ++i)
         to[i - which.first] = value;
@@ -200,12 +225,13 @@ class GatheredRow {
 
   const Pooling& p_;
   const WindowDim& dim_;
-  i64 depths_, heights_, before_, pitch_;  // rows of windows that are kept; zeros before a row, elements per row
-  T *gradients_, *phases_;
-  Int<T>* taps_;
-  i64* kept_;
-  Line* lines_;
-  PhaseTaps* phase_taps_;  // of each r < stride
+  const Numbering numbering_;
+  const i64 columns_, most_columns_;  // of a row, and of a call of reserve()
+  KeptWindows<S, T, kMaximum> windows_;
+  Line* const lines_;
+  PhaseTaps* const phase_taps_;  // of each r < stride
+  T* const phases_;
+  GatherPhases common_[kMostLines + 1] = {};  // for so many rows of windows
 };
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

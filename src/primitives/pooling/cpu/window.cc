@@ -109,7 +109,7 @@ class CpuWindow final : public Solver<Problem> {
       arithmetic = (ns_per_load * loads + ns_per_element * elements) / d.threads * 1e-3;
     } else if (!p.forward() && p.mode == Mode::kMax && !job_of(p).across_channels) {
       // Rows of gathered maxima are shifted and compared, window by window.
-      constexpr double kNsPerLoad = 0.5, kNsPerRow = 36;
+      constexpr double kNsPerLoad = 0.08, kNsPerRow = 15;
       const double row = static_cast<double>(p.dx.lens[static_cast<std::size_t>(p.dx.rank) - 1]);
       const double rows = static_cast<double>(p.dx.count()) / row;
       arithmetic = (kNsPerLoad * loads + kNsPerRow * rows) / d.threads * 1e-3;
