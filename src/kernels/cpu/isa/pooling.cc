@@ -90,10 +90,11 @@ void scatter(const Pooling& p, i64 first, i64 end, void* memory) {
 
 std::size_t scatter_scratch(const Pooling& p) {
   Scratch scratch(nullptr);
+  const auto measure = [](const auto&) {};
   if (p.type == DataType::kDouble)
-    const PoolingScatter<double> doubles(p, scratch);
+    with_scatter<double>(p, scratch, measure);
   else
-    const PoolingScatter<float> floats(p, scratch);
+    with_scatter<float>(p, scratch, measure);
   return scratch.end();
 }
 
