@@ -16,7 +16,8 @@ struct Run {
   void* out[kMaxOutputs] = {};
   std::int64_t n = 0, rows = 1;
   std::int64_t in_row_bytes[kMaxInputs + kMaxAccumulators] = {}, out_row_bytes[kMaxOutputs] = {};
-  unsigned repeats = 0;  // bit i: input i has one element per row, for all n
+  unsigned repeats = 0;     // bit i: input i has one element per row, for all n
+  bool prefetches = false;  // reduce_each prefetches rows, which are in no cache
   // What every element adds to its row's values, where a reduction has such terms: written by reduce_each, which may
   // write a vector after a row, then used by apply instead of the inputs. Null: not kept.
   void* terms = nullptr;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/math.h"
+#include "kernels/cpu/caches.h"
 #include "primitives/common/copy.h"
 #include "primitives/common/kept_vector.h"
 
@@ -98,6 +99,10 @@ class Reducer {
     chunks_ = ceil_div(length_, chunk_);
     groups_in_width_ = ceil_div(columns_ ? width : rows_, group_);
     groups_ = groups_in_width_ * (columns_ ? rows_ / width : 1);
+    std::int64_t bytes = 0;
+    for (std::size_t k = 0; k < kernel.reads; ++k)
+      bytes += rows_ * length_ * static_cast<std::int64_t>(operands.size[operands.outputs + k]);
+    prefetches_ = kernels::fetches_streams() && bytes > 2 * kernels::kResultCaches;
   }
 
   void run(Stream& stream) {
@@ -278,6 +283,7 @@ class Reducer {
   template <class Body>
   void each_run(const Cursor& rows, std::int64_t n, kernels::Run run, const Body& body) const {
     run.rows = n;
+    run.prefetches = prefetches_;
     Cursor at(loops_.reduced, 0);
     for (std::int64_t i = 0; i < length_; i += run.n, at.advance(run.n)) {
       run.n = at.run();
@@ -418,7 +424,7 @@ class Reducer {
   const std::optional<CpuIsa> copies_;
   const Runs runs_, applied_;  // of the reduced inputs, of all operands
   std::int64_t rows_, length_;
-  bool columns_, together_, short_;
+  bool columns_, together_, short_, prefetches_;
   std::int64_t group_ = 1, chunk_ = 1, chunks_ = 1, groups_in_width_ = 1, groups_ = 1;
   KeptVector<A, Reducer> table_;  // [chunk][accumulator][row]
 };

@@ -58,6 +58,16 @@ struct RowInputs {
     return Elements<typename TypeAt<K, I...>::type, T>::load_part(in[K], i & mask[K], n);
   }
 
+  /// A row of the first `reads` inputs.
+  [[gnu::always_inline]] static void prefetch(const Run& run, i64 row, int reads) {
+    constexpr i64 kLine = 64, kSizes[] = {sizeof(I)...};
+    for (int k = 0; k < reads; ++k) {
+      const char* const from = static_cast<const char*>(run.in[k]) + row * run.in_row_bytes[k];
+      const i64 bytes = run.repeats >> k & 1 ? 0 : run.n * kSizes[k];
+      for (i64 i = 0; i < bytes; i += kLine) __builtin_prefetch(from + i);
+    }
+  }
+
   const void* in[kInputs];
   i64 mask[kInputs];
 

@@ -69,6 +69,7 @@ struct Row<F, T, Types<I...>> {
     T pivots[kStep];
     for (i64 i = 0; i < kStep; ++i) {
       const Block block{row + i, 1, 0, run.n};
+      if (run.prefetches) Inputs::prefetch(run, row + i + kStep, kReads);  // merging lanes holds up loads
       pivots[i] = pivot_of_block(f, run, block);
       const Lanes sums = run.n <= kUnroll * kStep ? reduce_vectors<1>(f, run, block, pivots[i])
                                                   : reduce_block(f, run, block, pivots[i]);
