@@ -98,6 +98,7 @@ void Geometry::merge(const Problem& p) {
     kernels::WindowDim &d = dims[0], &h = dims[1], &w = dims[2];
     const bool whole = w.windows == 1 && w.pad == 0 && w.length == w.size;
     if (!whole || !contiguous(p.forward() ? in : out) || (p.searches_x() && !contiguous(x))) return;
+    if (!p.forward() && h.windows > 1 && h.stride * w.size > kMostGatheredStride) return;
     w = {h.size * w.size, h.windows, h.length * w.length, h.stride * w.size, h.pad * w.size};
     h = d;
     d = {};

@@ -21,6 +21,9 @@ kernels::WindowStrides strides_of(const TensorDesc&);
 /// The windows and tensors of a problem, with dimensions merged where every window covers whole rows: in is x forward
 /// and dy backward, out is y or dx.
 struct Geometry {
+  /// Of windows along a row whose gradients are gathered by phases: the kernels' buffer has so many elements.
+  static constexpr std::int64_t kMostGatheredStride = 2048;
+
   explicit Geometry(const Problem&);
   kernels::WindowDim dims[kMostSpatial];
   kernels::WindowStrides in, out, x, index;

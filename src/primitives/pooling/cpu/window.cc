@@ -63,7 +63,8 @@ class CpuWindow final : public Solver<Problem> {
   Verdict is_applicable(const DeviceInfo&, const Problem& p) const override {
     POLYMIO_REQUIRE(p.direction == direction_, "computes another direction");
     const WindowDim row = Geometry(p).dims[2];
-    POLYMIO_REQUIRE_MOST(row.stride, kMostStride, "has buffers of the width's stride");
+    POLYMIO_REQUIRE_MOST(row.stride, p.forward() ? kMostStride : Geometry::kMostGatheredStride,
+                         "has buffers of the width's stride");
     POLYMIO_REQUIRE(std::max(row.size, row.windows) < kernels::kMostPositions, "has buffers of a row of windows");
     const bool image = p.index != Index::kNone && p.position == Position::kImage;
     double volume = 1, last = 0;  // last: the position of a window's last element, from that of its first
