@@ -43,7 +43,7 @@ void check(Stream& stream, const Problem& p, const TensorDesc& desc, const void*
 
 }  // namespace
 
-Plan check_numerics(Plan plan, const Problem& problem) {
+polymio::Plan check_numerics(polymio::Plan plan, const Problem& problem) {
   if (checks() == 0) return plan;
   plan.invoke = [invoke = std::move(plan.invoke), p = problem](Stream& stream, const void* untyped) {
     const auto& args = *static_cast<const Problem::Args*>(untyped);

@@ -13,10 +13,10 @@ namespace polymio::convolution {
 using Maker = SolverMaker<Direction>;
 Maker cpu_depthwise, cpu_grouped, cpu_gemm, cpu_implicit_gemm, cpu_direct, cpu_direct_weights, cpu_winograd,
     cpu_winograd_large, cpu_winograd_weights, cpu_winograd_weights_large, cpu_reference;
-Maker gpu_depthwise, gpu_grouped, gpu_few_outputs, gpu_direct, gpu_winograd, gpu_fft, cuda_hopper, cuda_hopper_packed,
-    cuda_hopper_split, cuda_hopper_split_packed, cuda_hopper_widened, cuda_hopper_grouped, cuda_gemm, cuda_gemm_tf32,
-    cuda_tensor, cuda_few_channels, cuda_few_channels_weights, cuda_depthwise_1d, cuda_long_filters,
-    cuda_long_filters_split, gpu_gemm, gpu_implicit_gemm, gpu_reference;
+Maker gpu_depthwise, gpu_grouped, gpu_few_outputs, gpu_direct, gpu_direct_weights, gpu_winograd, gpu_fft, cuda_hopper,
+    cuda_hopper_packed, cuda_hopper_split, cuda_hopper_split_packed, cuda_hopper_widened, cuda_hopper_grouped,
+    cuda_gemm, cuda_gemm_tf32, cuda_tensor, cuda_few_channels, cuda_few_channels_weights, cuda_depthwise_1d,
+    cuda_long_filters, cuda_long_filters_split, gpu_gemm, gpu_implicit_gemm, gpu_reference;
 
 namespace {
 
@@ -76,6 +76,7 @@ constexpr Registration<Direction> kRows[] = {
     row(159, "ConvGpuFewOutputsFwd", Algorithm::kDirect, 1, kGpus, Direction::kForward, gpu_few_outputs),
     row(160, "ConvGpuDirectFwd", Algorithm::kDirect, 1, kGpus, Direction::kForward, gpu_direct),
     row(161, "ConvGpuDirectBwd", Algorithm::kDirect, 1, kGpus, Direction::kBackwardData, gpu_direct),
+    row(163, "ConvGpuDirectWrw", Algorithm::kDirect, 1, kGpus, Direction::kBackwardWeights, gpu_direct_weights),
     row(113, "ConvGpuWinogradFwd", Algorithm::kWinograd, 2, kGpus, Direction::kForward, gpu_winograd, kTransforms),
     row(114, "ConvGpuWinogradBwd", Algorithm::kWinograd, 2, kGpus, Direction::kBackwardData, gpu_winograd, kTransforms),
     row(115, "ConvGpuWinogradWrw", Algorithm::kWinograd, 2, kGpus, Direction::kBackwardWeights, gpu_winograd,

@@ -78,6 +78,17 @@ typedef struct DirectWeights {
   Divider by_inner, by_middle;
 } DirectWeights;
 
+/// The sums of its gradient of weights (direct_weights.cl). A block has output_groups x line_groups units, which
+/// pixel_groups groups of threads share; blocks are output_tiles x line_tiles parts of the weights x splits of the
+/// tiles.
+typedef struct DirectSums {
+  int output_groups, line_groups, pixel_groups, output_tiles, line_tiles, splits, all_tiles, lines;
+  int pitch;                               // of outputs of dst in local memory, or of pixels
+  int count;                               // elements of w
+  Divider by_units, by_outputs, by_width;  // units; output_groups; units of outputs that are copied
+  Divider by_channel, by_slice, by_row;    // lines
+} DirectSums;
+
 /// Copies of the pixels that a strided pointwise convolution reads: `planes` planes, one per image and channel (NCHW)
 /// or one per image (NHWC), where a pixel has `vectors` units. x begins at element `x_at`.
 typedef struct PixelShape {

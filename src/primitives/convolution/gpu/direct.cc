@@ -14,8 +14,7 @@
 #include "primitives/activation/activation.h"
 #include "primitives/convolution/convolution.h"
 #include "primitives/convolution/cpu/epilogue.h"
-#include "primitives/convolution/cuda/matrix_units.h"
-#include "primitives/convolution/gpu/arguments.h"
+#include "primitives/convolution/gpu/direct_problem.h"
 
 namespace polymio::convolution {
 namespace {
@@ -23,43 +22,31 @@ namespace {
 using gpu::narrow;
 
 // As in direct.cl.
-constexpr std::int64_t kThreads = 256, kLanes = 32, kWarps = kThreads / kLanes, kRun = 4;
+constexpr std::int64_t kThreads = gpu::kDirectThreads, kRun = gpu::kDirectRun, kLanes = 32, kWarps = kThreads / kLanes;
 constexpr int kPower = static_cast<int>(activation::Mode::kPower);  // computes in double
 constexpr std::int64_t kMostRowTaps = 9;                            // of a row in registers
-constexpr std::int64_t kLocalStep = 4096;                           // floats
-constexpr std::int64_t kMostPixel = 1 << 16, kMostSize = std::int64_t{1} << 30,
-                       kMostStride = (std::int64_t{1} << 31) - 1;
-
-/// Whether a launch sizes local memory, not the program.
-bool sizes_local_memory(const DeviceInfo& d) { return d.kind == DeviceKind::kCuda; }
-
-/// Floats of local memory for a block, of which two fit a multiprocessor of CUDA.
-std::int64_t most_floats(const DeviceInfo& d) {
-  constexpr std::size_t kOfBlock = 1 << 10;  // bytes that the driver takes
-  constexpr std::size_t kMostStatic = 48 << 10, kAlignment = 16;
-  const std::size_t bytes =
-      sizes_local_memory(d) ? (d.gpu.shared_opt_in_bytes - kOfBlock) / 2 : std::min(d.gpu.shared_bytes, kMostStatic);
-  return static_cast<std::int64_t>(bytes / kAlignment * 4);
-}
+constexpr std::int64_t kMostBlocks = 1 << 30;
 
 enum Knobs { kRuns, kOutputs };
 
 double real(std::int64_t v) { return static_cast<double>(v); }
 
 /// A problem's shape, its tile with the least estimated time, and what the program and its launch need.
-struct Plan {
-  kernels::DirectShape shape{};
+struct Plan : gpu::DirectProblem {
   kernels::DirectTile tile{};
-  kernels::DirectWeights weights{};
-  std::int64_t runs, outputs, taps = 1, images = 1;
+  std::int64_t runs, outputs;
   bool vectors = false, fits = false;
   std::int64_t row_taps = 0, local_floats = 0, blocks = 0;
   double cycles = 0;  // of a multiprocessor
 
   Plan(const DeviceInfo& d, const Problem& p, const TunePoint& point)
-      : runs(point[kRuns]), outputs(point[kOutputs]), units_(std::max(d.units, 1)) {
-    set_shape(p);
-    const std::int64_t most = most_floats(d);
+      : DirectProblem(p, p.direction == Direction::kBackwardData),
+        runs(point[kRuns]),
+        outputs(point[kOutputs]),
+        units_(std::max(d.units, 1)) {
+    row_taps = shape.dilation[0] == 1 && shape.taps[0] <= kMostRowTaps ? shape.taps[0] : 0;
+    vectors = has_vectors(outputs);
+    const std::int64_t most = gpu::most_direct_floats(d);
     for (std::int64_t warps = 1; warps == 1 || (warps <= kWarps && warps * outputs < 2 * shape.outputs); warps *= 2)
       choose_tile(warps, most);
     if (!fits) return;
@@ -71,66 +58,17 @@ struct Plan {
     weights.by_inner = gpu::divider(weights.order == 0 ? taps : weights.order == 1 ? t.chunk : width);
     weights.by_middle = gpu::divider(weights.order == 0 ? t.chunk : taps);
     weights.pitch = narrow(pitch_of(width));
-    if (!sizes_local_memory(d)) local_floats = std::min(most, round_up(local_floats, kLocalStep));
+    local_floats = gpu::direct_floats(d, local_floats);
   }
 
   /// Blocks whose registers fit a multiprocessor.
   std::int64_t resident() const { return runs == 1 && outputs <= 4 ? 3 : 2; }
-  bool source_is_last() const { return shape.src_channel == 1 && shape.channels > 1; }
-  bool result_is_last() const { return shape.dst_channel == 1 && shape.outputs > 1; }
 
  private:
   std::int64_t units_;
 
   /// Copies of neighbouring taps or channels go to other banks.
   std::int64_t pitch_of(std::int64_t width) const { return round_up(width + (weights.order == 2 ? 0 : 4), 4); }
-
-  void set_shape(const Problem& p) {
-    const bool data = p.direction == Direction::kBackwardData;
-    const auto z = gpu::sizes_of(p);
-    const auto t = gpu::steps_of(p);
-    const auto e = gpu::strides_of(p);
-    const auto &src = data ? e.y : e.x, &dst = data ? e.x : e.y;
-    auto& s = shape;
-    s.channels = narrow(data ? p.k() : p.c());
-    s.outputs = narrow(data ? p.c() : p.k());
-    s.src_channel = narrow(src[1]);
-    s.dst_channel = narrow(dst[1]);
-    for (int i = 0; i < 3; ++i) {
-      const int at = 2 - i;
-      const std::int64_t filter = z.filter[at], dilation = filter > 1 ? t.dilation[at] : 1;
-      s.src_step[i] = narrow(src[at + 2]);
-      s.dst_step[i] = narrow(dst[at + 2]);
-      s.src_size[i] = narrow(data ? z.out[at] : z.in[at]);
-      s.dst_size[i] = narrow(data ? z.in[at] : z.out[at]);
-      s.taps[i] = narrow(filter);
-      s.stride[i] = narrow(t.stride[at]);
-      s.dilation[i] = narrow(dilation);
-      s.pad[i] = narrow(data ? (filter - 1) * dilation - t.pad[at] : t.pad[at]);
-      taps *= filter;
-    }
-    if (p.spatial() < 3) {
-      s.src_size[2] = s.dst_size[2] = narrow(p.n());
-      s.src_step[2] = narrow(src[0]);
-      s.dst_step[2] = narrow(dst[0]);
-    } else {
-      images = p.n();
-      s.src_image = narrow(src[0]);
-      s.dst_image = narrow(dst[0]);
-    }
-    const bool planes = p.w.is_channels_first();
-    const std::int64_t tap = planes ? 1 : p.w.lens[1];
-    weights.output = narrow(e.w[data ? 1 : 0]);
-    weights.channel = narrow(e.w[data ? 0 : 1]);
-    weights.tap = narrow(data ? -tap : tap);
-    weights.first = narrow(data ? (taps - 1) * tap : 0);
-    weights.order = planes ? 0 : data ? 2 : 1;
-    row_taps = s.dilation[0] == 1 && s.taps[0] <= kMostRowTaps ? s.taps[0] : 0;
-    const bool last = result_is_last();
-    vectors = (last ? outputs : s.dst_channel) % kRun == 0 && (last ? s.outputs : s.dst_size[0]) % kRun == 0 &&
-              s.dst_image % kRun == 0 && (last || s.dst_step[0] == 1);
-    for (int i = last ? 0 : 1; i < 3; ++i) vectors = vectors && s.dst_step[i] % kRun == 0;
-  }
 
   /// How many of eight threads, which load 16 bytes each in one access, use the same banks.
   static std::int64_t conflicts(const kernels::DirectTile& t, std::int64_t row, std::int64_t slice) {
@@ -146,27 +84,16 @@ struct Plan {
 
   /// Replaces `tile` where one with so many warps side by side along the outputs takes less time.
   void choose_tile(std::int64_t warps, std::int64_t most) {
-    const auto& s = shape;
     const std::int64_t width = warps * outputs, pixels = kWarps / warps * kLanes * kRun * runs;
     const int log = std::bit_width(static_cast<std::uint64_t>(pixels)) - 1;
     for (int w = 2; w <= log; ++w)
       for (int h = 0; w + h <= log; ++h) {
         kernels::DirectTile t = tile;
-        const int logs[3] = {w, h, log - w - h};
-        std::int64_t count = images;
-        bool is_useful = true;
-        for (int i = 0; i < 3; ++i) {
-          const std::int64_t size = std::int64_t{1} << logs[i];
-          t.log[i] = logs[i];
-          t.halo[i] = narrow((size - 1) * s.stride[i] + std::int64_t{s.taps[i] - 1} * s.dilation[i] + 1);
-          t.tiles[i] = narrow(ceil_div(s.dst_size[i], size));
-          count *= t.tiles[i];
-          is_useful = is_useful && (i == 2 || size < 2 * std::max<std::int64_t>(s.dst_size[i], kRun));
-        }
+        const bool is_useful = set_sides(t, {w, h, log - w - h});
         t.output_warps = narrow(warps);
-        t.output_tiles = narrow(ceil_div(s.outputs, width));
-        count *= t.output_tiles;
-        if ((is_useful || !fits) && count <= kMostSize) consider(t, count, most);
+        t.output_tiles = narrow(ceil_div(shape.outputs, width));
+        const std::int64_t blocks_of_tile = count(t) * t.output_tiles;
+        if ((is_useful || !fits) && blocks_of_tile <= kMostBlocks) consider(t, blocks_of_tile, most);
       }
   }
 
@@ -186,18 +113,14 @@ struct Plan {
       t.row = narrow(row);
     }
     const std::int64_t slice = std::int64_t{t.row} * t.halo[1], size = slice * t.halo[2];
-    // Neighbouring channels, which are copied at once, in other banks.
-    const std::int64_t plane = source_is_last() ? round_up(size, 32) + 4 : size;
-    const std::int64_t filters = taps * pitch_of(t.output_warps * outputs),
+    const std::int64_t plane = plane_of(size), filters = taps * pitch_of(t.output_warps * outputs),
                        staged = vectors || result_is_last() ? 0 : kThreads * kRun * 4;
     if (plane + filters > most || staged > most) return;
     const std::int64_t chunks = ceil_div(s.channels, std::min<std::int64_t>(s.channels, most / (plane + filters)));
     t.chunk = narrow(ceil_div(s.channels, chunks));
     t.slice = narrow(slice);
     t.plane = narrow(plane);
-    const std::int64_t row = std::int64_t{t.halo[0]} * (source_is_last() ? t.chunk : 1);
-    constexpr std::int64_t kShortRow = 48;
-    t.lanes_log = row <= kShortRow ? 3 : 5;
+    set_lanes(t);
     const double time = cycles_of(t, count, real(fewest));
     if (fits && time >= cycles) return;
     fits = true;
@@ -247,40 +170,14 @@ class GpuDirect final : public GpuSolver<Problem> {
   GpuDirect(const SolverInfo& info, Direction d) : GpuSolver(info), direction_(d) {}
 
   Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
-    constexpr std::int64_t kFew = 64, kMostStep = 64, kMostTaps = 1 << 12;
     POLYMIO_REQUIRE(p.direction == direction_, "serves another direction");
-    if (const Verdict v = gpu::check_types(d, p, true); !v) return v;
+    if (const Verdict v = gpu::check_direct(d, p, direction_ == Direction::kBackwardData, true); !v) return v;
     if (const Verdict v = check_epilogue(p); !v) return v;
     POLYMIO_REQUIRE(!p.epilogue.scale && !p.epilogue.residual, "fuses bias and activation only");
     POLYMIO_REQUIRE(p.epilogue.activation != kPower, "does not fuse this activation");
-    const DataType t = p.x.type;
-    POLYMIO_REQUIRE(t == DataType::kFloat || t == DataType::kHalf || t == DataType::kBFloat16,
-                    "not a float of 16 or 32 bits");
-    POLYMIO_REQUIRE(p.all_types(t), "mixed types");
-    POLYMIO_REQUIRE(t == DataType::kFloat || !cuda::has_matrix_units(d), "16 bits, which matrix units multiply");
-    POLYMIO_REQUIRE(p.groups() == 1, "groups");
-    POLYMIO_REQUIRE_MOST(std::min(p.c(), p.k()), kFew, "channels on the side that has fewer");
-    POLYMIO_REQUIRE(p.w.is_channels_first() || p.w.is_channels_last(), "w is neither packed NCHW nor NHWC");
-    std::int64_t taps = 1;
-    for (int i = 0; i < p.spatial(); ++i) {
-      const auto at = static_cast<std::size_t>(i);
-      const auto& g = p.geometry;
-      POLYMIO_REQUIRE(direction_ == Direction::kForward || g.stride[at] == 1, "backward data of strides");
-      POLYMIO_REQUIRE_MOST(std::max({p.filter(i), g.stride[at], g.pad[at], g.dilation[at]}), kMostStep,
-                           "taps, stride, padding or dilation");
-      POLYMIO_REQUIRE_MOST(std::max(p.in(i), p.out(i)), kMostSize, "positions along an axis");
-      taps *= p.filter(i);
-    }
-    POLYMIO_REQUIRE_MOST(taps, kMostTaps, "taps");
-    POLYMIO_REQUIRE_MOST(std::max({p.n(), p.c(), p.k()}), kMostSize, "images or channels");
-    POLYMIO_REQUIRE_MOST(p.w.space(), kMostSize, "elements of w");
-    for (const TensorDesc* tensor : {&p.x, &p.y})
-      for (std::size_t i = 0; i < static_cast<std::size_t>(tensor->rank); ++i)
-        POLYMIO_REQUIRE_MOST(tensor->lens[i] == 1 ? 1 : tensor->strides[i], kMostStride, "elements of a stride");
-    const TensorDesc& source = direction_ == Direction::kForward ? p.x : p.y;
-    const auto innermost = static_cast<std::size_t>(source.rank - 1);
-    POLYMIO_REQUIRE_MOST(source.lens[innermost] == 1 ? 1 : source.strides[innermost], kMostPixel,
-                         "elements of a pixel");
+    POLYMIO_REQUIRE(
+        direction_ == Direction::kForward || std::ranges::all_of(p.geometry.stride, [](auto v) { return v == 1; }),
+        "backward data of strides");
     POLYMIO_REQUIRE(Plan(d, p, {1, 1}).fits, "the smallest tile exceeds local memory or the blocks of a launch");
     return {};
   }
@@ -339,7 +236,7 @@ class GpuDirect final : public GpuSolver<Problem> {
     add("OUTPUTS", plan.outputs);
     add("VECTORS", plan.vectors);
     add("RESIDENT", plan.resident());
-    if (!sizes_local_memory(d)) add("LOCAL_FLOATS", plan.local_floats);
+    if (!gpu::sizes_local_memory(d)) add("LOCAL_FLOATS", plan.local_floats);
     add("HAS_BIAS", p.epilogue.bias);
     add("MODE", p.epilogue.activation);
     return gpu::kernel_variants("primitives/convolution/gpu/direct.cl", "direct", std::move(options), false,
@@ -350,7 +247,7 @@ class GpuDirect final : public GpuSolver<Problem> {
     const Plan plan(d, p, point);
     const bool data = direction_ == Direction::kBackwardData, bias = p.epilogue.bias, vectors = plan.vectors;
     Launch where = launch_shape(kThreads, plan.blocks);
-    if (sizes_local_memory(d)) where.shared_bytes = static_cast<std::uint32_t>(plan.local_floats * 4);
+    if (gpu::sizes_local_memory(d)) where.shared_bytes = static_cast<std::uint32_t>(plan.local_floats * 4);
     return [=, shape = plan.shape, tile = plan.tile, filters = plan.weights](Stream& stream, const Args& a) {
       const Buffer w(a.w);
       launch(stream, *built[vectors && !gpu::aligned(a) ? 1 : 0], where, Buffer(data ? a.y : a.x), w,
