@@ -359,18 +359,6 @@ PlanKey key_for(const Handle& handle, const ProblemBase& problem, Constraints al
   return {&problem, allowed, solver, algorithm};
 }
 
-/// The ranking without the reference where its algorithm has another solver.
-std::vector<Candidate> worth_preparing(const Request& rq) {
-  auto ranking = rank(rq);
-  unsigned served = 0;
-  const auto bit = [](const Candidate& c) { return 1u << c.solver->info().algorithm; };
-  for (const auto& c : ranking)
-    if (!c.solver->info().reference) served |= bit(c);
-  std::erase_if(ranking, [&](const auto& c) { return c.solver->info().reference && (served & bit(c)); });
-  if (ranking.empty()) fail_refused(rq);
-  return ranking;
-}
-
 }  // namespace
 
 void prepare(Handle& handle, const Primitive& primitive, std::span<const Wanted> problems) {
@@ -379,7 +367,9 @@ void prepare(Handle& handle, const Primitive& primitive, std::span<const Wanted>
   std::vector<std::vector<Candidate>> rankings;
   std::vector<KernelSpec> specs;
   for (const auto& [problem, allowed] : problems) {
-    rankings.push_back(worth_preparing(calls.emplace_back(handle, primitive, *problem, allowed).request()));
+    const Request& rq = calls.emplace_back(handle, primitive, *problem, allowed).request();
+    rankings.push_back(rank(rq));
+    if (rankings.back().empty()) fail_refused(rq);
     for (const auto& c : rankings.back())
       std::ranges::move(c.solver->kernel_specs(stream.info(), *problem, c.point), std::back_inserter(specs));
   }

@@ -71,7 +71,8 @@ struct WeightsPlan : gpu::DirectProblem {
     tile.by_chunk = gpu::divider(tile.chunk);
     sums.by_units = gpu::divider(units());
     sums.by_outputs = gpu::divider(sums.output_groups);
-    sums.by_width = gpu::divider(sums.output_groups * outputs / (vectors ? kRun : 1));
+    const std::int64_t width = sums.output_groups * outputs;  // of results that are copied with channels last
+    sums.by_width = gpu::divider(vectors && result_is_last() ? width / kRun : width);
     local_floats = gpu::direct_floats(d, local_floats);
   }
 
