@@ -102,7 +102,7 @@ void GeneralProduct::set_tiles() {
   wide_positions_ = !small_positions(z, t);
   const double deepest =
       weights ? real(z.n) * real(z.out[0]) * real(z.out[1]) * real(z.out[2]) : real(data ? k : c) * real(taps);
-  depth_ = weights ? deepest : real(data ? k : c) * mean_taps();
+  depth_ = weights ? real(z.n) * pixels_read() : real(data ? k : c) * mean_taps();
   constexpr double kMostOfInt = 131071;  // products of -128 and -128 whose sum is below 2^31
   wide_sums_ = arithmetic_ == DataType::kInt8 && deepest > kMostOfInt;
 }
@@ -121,6 +121,19 @@ double GeneralProduct::mean_taps() const {
     rows = rows <= count ? 1 : rows / count + 1;
   }
   return taps;
+}
+
+/// Pixels of an image of y of which a tap reads from x.
+double GeneralProduct::pixels_read() const {
+  double pixels = 1;
+  for (int i = 0; i < 3; ++i) {
+    const std::int64_t stride = steps_.stride[i], pad = steps_.pad[i],
+                       before = pad - (sizes_.filter[i] - 1) * steps_.dilation[i];
+    const std::int64_t begin = before > 0 ? ceil_div(before, stride) : 0;
+    const std::int64_t end = std::min<std::int64_t>(sizes_.out[i], (sizes_.in[i] - 1 + pad) / stride + 1);
+    pixels *= real(std::max<std::int64_t>(end - begin, 0));
+  }
+  return pixels;
 }
 
 /// Splits k into the number of parts with the least predicted time.

@@ -34,6 +34,7 @@ class GeneralProduct {
 
   void set_tiles();
   double mean_taps() const;
+  double pixels_read() const;
   void split(const DeviceInfo&);
   double partial_bytes(std::int64_t splits) const;
   double time_of(const DeviceInfo&, std::int64_t splits) const;

@@ -84,6 +84,22 @@ INLINE void leave_out_padding(Tile* tile, i64 last, ConvSizes z) {
     to = next_to;
   }
 }
+#else
+/// Restricts the pixels to those for which any tap reads from the source.
+INLINE void leave_out_padding(Tile* tile, ConvSizes z, ConvStrides e) {
+  tile->depth = z.n;
+  UNROLL
+  for (int i = 0; i < 3; ++i) {
+    Axis* const a = &tile->axes[i];
+    const i64 before = -(a->base + (a->taps - 1) * a->delta), within = SIZE[i] - 1 - a->base;
+    const i64 begin = before > 0 ? quotient(before + a->in_step - 1, a->in_step) : 0;
+    const i64 end = MIN(a->count, quotient(within, a->in_step) + 1);
+    a->base += begin * a->in_step;
+    a->count = MAX(end - begin, 0);
+    tile->plain += begin * e.y[2 + i];
+    tile->depth *= a->count;
+  }
+}
 #endif
 
 INLINE Tile make_tile(i64 index, ConvSizes z, ConvSteps t, ConvStrides e, GeneralShape s) {
@@ -249,7 +265,13 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
   LOCAL OPERAND* const q_tile = p_tile + TILE_K * PITCH_P;
   LOCAL const Tile* const tile = &shared;
   if (TILE_INDEX >= s.tiles) return;
-  if (THREAD(0) == 0) shared = make_tile(TILE_INDEX, z, t, e, s);
+  if (THREAD(0) == 0) {
+    Tile made = make_tile(TILE_INDEX, z, t, e, s);
+#if DIRECTION == 2
+    leave_out_padding(&made, z, e);
+#endif
+    shared = made;
+  }
   BARRIER();
   if (tile->p0 >= tile->rows) return;
   const int thread = THREAD(0), split = BLOCK(1);
