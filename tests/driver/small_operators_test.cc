@@ -43,6 +43,8 @@ TEST(Driver, LoggedCommandsRepeatTheCalls) {
            Case{"cat -1 2x3x4 -2 2x5x4@40x8x2 -d -2 -F 0", "cat -d 1 -1 2x3x4 -2 2x5x4@40x8x2"},
            {"catint8 -1 7@3 -2 9 -d 0 --output_strides 2", "catint8 -1 7@3 -2 9 --output_strides 2"},
            {"getitemfp16 -I 9x6 -N 50 -D 0,1 --slices 0,1,9,2 --offset 6 -F 0", "getitemfp16 9x6 50 0,1 0,1,9,2 -f 6"},
+           {"biasfp16 -n 2 -c 3 -H 4 -W 5 -I NHWC", "biasfp16 -n 2 -c 3 -H 4 -W 5 -I NHWC -F 2"},
+           {"bias -_ 1 -n 2 -c 3 -W 5 --in_strides 30,1,4 -F 1", "bias -_ 1 -n 2 -c 3 -W 5 --in_strides 30,1,4 -F 1"},
            {"kthvaluebfp16 -D 5x6x7 -k 3 -d 1 -K 1", "kthvaluebfp16 -D 5,6,7 -k 3 -d 1 -K 1"},
            {"reduce -D 4x5x6 -R 1 -O 3 -I 1 -A 2 -B 0", "reduce -D 4,5,6 -R 1 -O 3 -I 1 -A 2"},
            {"reducecalculation -D 4x5x6 -R 1", "reducecalculation -D 4,5,6 -R 1"},
