@@ -20,7 +20,7 @@ using gpu::narrow;
 
 constexpr std::int64_t kThreads = gpu::kDirectThreads, kRun = gpu::kDirectRun, kResident = 2;  // as in the kernel
 constexpr std::int64_t kMostRowTaps = 16, kPartTaps = 8;  // of a line; of one that is a part of a row
-constexpr std::int64_t kMostSums = 72;                    // of a thread
+constexpr std::int64_t kMostRegisters = 68;               // of a thread for sums and a pixel of each output
 constexpr std::int64_t kMostBytes = 128 << 20;            // of partial sums
 constexpr std::int64_t kMostTiles = 1 << 29;
 
@@ -134,7 +134,7 @@ struct WeightsPlan : gpu::DirectProblem {
     // Distances of rows and channels with the fewest bank conflicts.
     const std::int64_t least = std::int64_t{t.phase} * s.stride[0];
     std::int64_t fewest = 0, floats = 0;
-    for (std::int64_t row = least; row < least + 4 * kRun; row += kRun) {
+    for (std::int64_t row = least; row < least + 4 * kRun && fewest != 1; row += kRun) {
       const std::int64_t slice = row * t.halo[1], size = plane_of(slice * t.halo[2]);
       for (std::int64_t plane = size; plane < size + (source_is_last() ? kRun : 8 * kRun); plane += kRun) {
         const std::int64_t needed = t.chunk * plane + results;
@@ -246,7 +246,8 @@ class GpuDirectWeights final : public GpuSolver<Problem> {
     const std::int64_t all = std::int64_t{mirrors(p) ? p.c() : p.k()};
     if (outputs < smallest(p)[kOutputs] || (outputs > 1 && outputs >= 2 * all)) return false;
     const WeightsPlan plan(d, p, point);
-    return plan.fits && outputs * lines * plan.step() <= kMostSums && (lines == 1 || lines <= plan.sums.lines);
+    return plan.fits && outputs * (lines * plan.step() + 1) <= kMostRegisters &&
+           (lines == 1 || lines <= plan.sums.lines);
   }
   TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
     TunePoint best = smallest(p);
