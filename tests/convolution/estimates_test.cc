@@ -195,7 +195,10 @@ TEST(Estimates, FewChannelsInFloatRunFromTiles) {
     EXPECT_TRUE(is_direct(Direction::kForward, volume));
     EXPECT_TRUE(is_direct(Direction::kForward, images));
     EXPECT_TRUE(is_direct(Direction::kBackwardData, images));
+    EXPECT_TRUE(is_direct(Direction::kBackwardWeights, images));
+    EXPECT_TRUE(is_direct(Direction::kBackwardWeights, volume));
     EXPECT_FALSE(is_direct(Direction::kForward, many));
+    EXPECT_FALSE(is_direct(Direction::kBackwardWeights, many));
   }
 }
 
