@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -262,6 +263,34 @@ TEST_F(Sm90Kernels, ComputeOnADevice) {
   stream->deallocate(src);
   stream->deallocate(dst);
   EXPECT_EQ(out, wanted);
+}
+
+/// The epilogues with the most registers, in the tiles with the most sums.
+TEST(Sm90Templates, ActivationsOfPlanesDoNotSpill) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "as above";
+#endif
+  constexpr const char* kArchitecture = "cuda-sm90";
+  const auto compiler = compiler_for(kArchitecture);
+  if (!compiler) GTEST_SKIP() << "no NVRTC";
+  constexpr std::int64_t images = 8, channels = 64, side = 28, filter = 3;
+  constexpr int kTanh = 2, kSwish = 11;
+  std::vector<KernelSpec> chosen;
+  for (const int activation : {kTanh, kSwish}) {
+    convolution::Problem p;
+    p.geometry.spatial = 2;
+    p.geometry.pad = {1, 1, 0};
+    p.x = make_tensor(DataType::kHalf, std::array{images, channels, side, side},
+                      std::array{side * side * channels, std::int64_t{1}, side * channels, channels});
+    p.w = make_tensor(DataType::kHalf, std::array{channels, channels, filter, filter},
+                      std::array{filter * filter * channels, std::int64_t{1}, filter * channels, channels});
+    p.y = make_tensor(DataType::kHalf, std::array{images, channels, side, side}, {});
+    p.epilogue = {.bias = true, .activation = activation};
+    for (KernelSpec& spec : convolution::programs(usual_device(kArchitecture), p, {}, "ConvHopperFwd", true))
+      if (spec.instantiation.find("ConvHalo<") != std::string::npos) chosen.push_back(std::move(spec));
+  }
+  ASSERT_FALSE(chosen.empty());
+  EXPECT_NO_THROW(compile_to_disk(*compiler, chosen));
 }
 
 }  // namespace

@@ -47,9 +47,10 @@ INLINE num sqrt_of(num v) {
 #endif
 }
 /// a / b for |a| <= 1 and b from 1 to 4 without the branch that divisions take for other operands. Rounded as a
-/// division is, in fp32 where |a| is at least 2^-100; else within an ulp.
+/// division is, in fp32 where |a| is at least 2^-100; else within an ulp. It takes more registers than the division: a
+/// kernel that has none to spare defines NO_SPARE_REGISTERS.
 INLINE num quotient_of(num a, num b) {
-#if defined(__CUDA_ARCH__) && NUMBERS != NUMBERS_double
+#if defined(__CUDA_ARCH__) && NUMBERS != NUMBERS_double && !defined(NO_SPARE_REGISTERS)
   float reciprocal;
   asm("rcp.approx.f32 %0, %1;" : "=f"(reciprocal) : "f"(b));
   reciprocal = FMA(FMA(-b, reciprocal, 1), reciprocal, reciprocal);

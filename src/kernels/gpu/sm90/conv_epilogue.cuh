@@ -7,6 +7,7 @@
 typedef float num;
 #define NUMBERS_double 2
 #define NUMBERS 1
+#define NO_SPARE_REGISTERS
 #include "kernels/gpu/portable/functions.h"
 #include "kernels/gpu/portable/modes.h"
 
