@@ -7,6 +7,6 @@ namespace polymio::convolution {
 
 /// The plan as runs take it: with MIOPEN_CHECK_NUMERICS it also scans the inputs before and the output after the
 /// solver.
-Plan check_numerics(Plan, const Problem&);
+polymio::Plan check_numerics(polymio::Plan, const Problem&);
 
 }  // namespace polymio::convolution
