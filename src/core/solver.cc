@@ -54,6 +54,19 @@ std::vector<TunePoint> valid_points(const SolverBase& solver, const DeviceInfo& 
   return points;
 }
 
+TunePoint least_estimate(const SolverBase& solver, const DeviceInfo& device, const ProblemBase& problem,
+                         std::span<const TunePoint> points) {
+  TunePoint best;
+  double least = 0;
+  for (const TunePoint& point : points) {
+    const double us = solver.estimate(device, problem, point);
+    if (!best.empty() && us >= least) continue;
+    best = point;
+    least = us;
+  }
+  return best;
+}
+
 bool takes(const SolverBase& solver, const DeviceInfo& device, const ProblemBase& problem, const TunePoint& point) {
   if (point == solver.default_point(device, problem)) return true;
   const TuneSpace space = solver.tune_space(device, problem);

@@ -194,6 +194,9 @@ class Solver : public SolverBase {
 /// Every combination of the knobs' values that the solver accepts; empty if it has no knobs.
 std::vector<TunePoint> valid_points(const SolverBase&, const DeviceInfo&, const ProblemBase&);
 
+/// The first of the points with the least estimate; empty if there is none.
+TunePoint least_estimate(const SolverBase&, const DeviceInfo&, const ProblemBase&, std::span<const TunePoint>);
+
 /// Whether a point from outside (a record, a saved solution) is valid for the solver: its default point, or a
 /// combination of its knobs' values that it accepts. Call this before using such a point otherwise.
 bool takes(const SolverBase&, const DeviceInfo&, const ProblemBase&, const TunePoint&);

@@ -23,6 +23,7 @@ namespace {
 
 using cuda::few_channels_divides;
 using cuda::few_channels_load_unit;
+using cuda::few_channels_overlap;
 using gpu::narrow;
 using Shape = kernels::ConvFewChannelsShape;
 
@@ -91,9 +92,6 @@ struct Plan {
   double cycles = 0;          // of a multiprocessor with so many blocks, for a tile
 
   std::int64_t works() const { return all_tiles * shape.chunks; }
-
-  /// Time of a tile with so many blocks at once, relative to that of its work.
-  static double overlap(std::int64_t blocks) { return 0.5 + 0.9 / real(blocks); }
 
   Plan(const DeviceInfo& d, const Problem& p, const TunePoint& point)
       : axes{Axis(p, 0), Axis(p, 1), Axis(p, 2)},
@@ -281,7 +279,7 @@ struct Plan {
     const double store = adds || s.by_elements ? kByElements : direct ? kStore : kStaged;
     const double results = real(s.groups) * 64 * 16 * rows * 2 / kBytes * store / run;
     const double copy = blocks ? kPlanes : pairs ? kPair : kCopy;
-    return (kTile + products + copies * copy + bytes / kBytes + results) * overlap(resident_of(shared));
+    return (kTile + products + copies * copy + bytes / kBytes + results) * few_channels_overlap(resident_of(shared));
   }
 
   void set_units(const TensorDesc& source, const TensorDesc& result) {
@@ -340,7 +338,7 @@ class CudaFewChannels final : public GpuSolver<Problem> {
     constexpr double kLaunchUs = 6, kMemory = 0.75, kGigahertz = 1.7;
     const Plan plan(d, p, point);
     const std::int64_t tiles = ceil_div(plan.all_tiles * plan.shape.row_blocks, std::int64_t{d.units});
-    const double few = Plan::overlap(std::min(tiles, plan.resident)) / Plan::overlap(plan.resident);
+    const double few = few_channels_overlap(std::min(tiles, plan.resident)) / few_channels_overlap(plan.resident);
     return kLaunchUs + std::max(real(tiles) * plan.cycles * few / (1e3 * kGigahertz),
                                 gpu::tensor_bytes(p) / (1e3 * d.bandwidth_gbs * kMemory));
   }
@@ -363,19 +361,9 @@ class CudaFewChannels final : public GpuSolver<Problem> {
     return point[kChunk] == 0 || plan.shape.chunk > kChunks[point[kChunk] - 1];
   }
   TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
-    TunePoint best = {0, 0, 0};
-    double least = 0;
-    for (int tile = 0; tile < static_cast<int>(std::size(kGroups)); ++tile)
-      for (int chunk = 0; chunk < static_cast<int>(std::size(kChunks)); ++chunk)
-        for (int cell = 0; cell < 2; ++cell) {
-          const TunePoint point = {tile, chunk, cell};
-          if (!is_valid(d, p, point)) continue;
-          const double us = estimate(d, p, point);
-          if (least > 0 && us >= least) continue;
-          least = us;
-          best = point;
-        }
-    return best;
+    std::vector<TunePoint> points = valid_points(*this, d, p);
+    std::ranges::sort(points);  // of those with equal estimates, the smallest tile
+    return least_estimate(*this, d, p, points);
   }
 
   std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {

@@ -21,6 +21,7 @@ namespace {
 
 using cuda::few_channels_divides;
 using cuda::few_channels_load_unit;
+using cuda::few_channels_overlap;
 using gpu::narrow;
 using Shape = kernels::ConvFewChannelsWeightsShape;
 using Operand = kernels::ConvFewChannelsOperand;
@@ -42,9 +43,6 @@ struct Arguments {
 };
 
 double real(std::int64_t v) { return static_cast<double>(v); }
-
-/// Time of a tile where a multiprocessor has so many blocks at once, relative to that of its work.
-double overlap(std::int64_t blocks) { return 0.5 + 0.9 / real(blocks); }
 
 /// A problem's shape, and the launch of its kernel.
 struct Plan {
@@ -220,7 +218,7 @@ struct Plan {
     const double loads = copies + bytes / kBytes;
     return kTileCycles +
            (stages() == 1 ? products + loads : std::max(products, loads) + kSerial * std::min(products, loads)) *
-               overlap(resident_of(d, shared));
+               few_channels_overlap(resident_of(d, shared));
   }
 
   static double copy_cycles(const Operand& o, std::int64_t width, std::int64_t pixels, bool as_planes) {
@@ -280,7 +278,7 @@ class CudaFewChannelsWeights final : public GpuSolver<Problem> {
                                ceil_div(plan.parts() * plan.shape.splits, std::int64_t{d.units});
     const std::int64_t resident = plan.resident(d),
                        blocks = ceil_div(plan.parts() * plan.shape.splits, std::int64_t{d.units});
-    const double few = overlap(std::min(blocks, resident)) / overlap(resident);
+    const double few = few_channels_overlap(std::min(blocks, resident)) / few_channels_overlap(resident);
     const double bytes_per_us = 1e3 * d.bandwidth_gbs * kMemory;
     return kLaunchesUs + 8 * real(plan.shape.splits * plan.shape.count) / bytes_per_us +
            std::max(real(tiles) * plan.cycles * few / (1e3 * kGigahertz), gpu::tensor_bytes(p) / bytes_per_us);
@@ -302,19 +300,9 @@ class CudaFewChannelsWeights final : public GpuSolver<Problem> {
     return plan.columns != fewer.columns || plan.shape.column_warps != fewer.shape.column_warps;
   }
   TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
-    TunePoint best = {0, 0, 0};
-    double least = 0;
-    for (int tile = 0; tile < static_cast<int>(std::size(kTileLogs)); ++tile)
-      for (int sums = 0; sums < static_cast<int>(std::size(kSums)); ++sums)
-        for (int warps = 0; warps < static_cast<int>(std::size(kWarps)); ++warps) {
-          const TunePoint point = {tile, sums, warps};
-          if (!is_valid(d, p, point)) continue;
-          const double us = estimate(d, p, point);
-          if (least > 0 && us >= least) continue;
-          least = us;
-          best = point;
-        }
-    return best;
+    std::vector<TunePoint> points = valid_points(*this, d, p);
+    std::ranges::sort(points);  // of those with equal estimates, the smallest tile
+    return least_estimate(*this, d, p, points);
   }
 
   std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {

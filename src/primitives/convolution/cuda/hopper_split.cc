@@ -135,18 +135,6 @@ Verdict check(const DeviceInfo& d, const Problem& p, Direction direction, std::i
   return {};
 }
 
-TunePoint least_estimate(const SolverBase& solver, const DeviceInfo& d, const Problem& p) {
-  TunePoint best;
-  double least = 0;
-  for (const TunePoint& point : valid_points(solver, d, p)) {
-    const double us = solver.estimate(d, p, point);
-    if (!best.empty() && us >= least) continue;
-    best = point;
-    least = us;
-  }
-  return best;
-}
-
 /// Sums of a step and of all steps are in registers. Tiles of 96 columns were not measured.
 constexpr bool takes_parts(const HopperTile& tile) {
   return tile.row_blocks * tile.columns <= 192 && tile.columns % 64 == 0;
@@ -305,7 +293,9 @@ class HopperSplit final : public SplitSolver {
   bool is_valid(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     return all_slices(p, [&](const Problem& q) { return takes(d, q, point); });
   }
-  TunePoint default_point(const DeviceInfo& d, const Problem& p) const override { return least_estimate(*this, d, p); }
+  TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
+    return least_estimate(*this, d, p, valid_points(*this, d, p));
+  }
 
   std::size_t workspace_size(const DeviceInfo&, const Problem& p, const TunePoint&) const override {
     std::int64_t most = 0;
@@ -428,7 +418,9 @@ class HopperSplitWeights final : public SplitSolver {
     return point.size() == 2 && (point[0] == kWide || point[0] == kNarrow) && point[1] == 1 &&
            all_slices(p, [&](const Problem& q) { return cuda::hopper_takes(d, q, point); });
   }
-  TunePoint default_point(const DeviceInfo& d, const Problem& p) const override { return least_estimate(*this, d, p); }
+  TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
+    return least_estimate(*this, d, p, valid_points(*this, d, p));
+  }
 
   std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     std::int64_t most = 0;

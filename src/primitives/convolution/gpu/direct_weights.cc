@@ -250,18 +250,7 @@ class GpuDirectWeights final : public GpuSolver<Problem> {
            (lines == 1 || lines <= plan.sums.lines);
   }
   TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
-    TunePoint best = smallest(p);
-    double least = 0;
-    for (const int outputs : {8, 4, 2, 1})
-      for (const int lines : {2, 1, 4}) {
-        const TunePoint point = {outputs, lines};
-        if (!is_valid(d, p, point)) continue;
-        const double us = estimate(d, p, point);
-        if (least > 0 && us >= least) continue;
-        least = us;
-        best = point;
-      }
-    return best;
+    return least_estimate(*this, d, p, valid_points(*this, d, p));
   }
 
   std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
