@@ -2,16 +2,16 @@
 # Every test that needs an NVIDIA GPU: all cases on CUDA and on NVIDIA's OpenCL, PyTorch's memory and CUDA graphs, the
 # HIP layer with client programs, the demo, a memory check of every kernel. Usage: gpu_test.sh BUILD_DIR [PART [CASES_DIR]];
 # the last line says passed or failed. Parts, of at most ten minutes each on 16 cores, where one run must not take longer:
-# cuda (PyTorch, HIP, the demo, case files), operations (the C API and PyTorch's operations on CUDA), opencl, checks (tune
-# points, repeated runs, memory checks); otherwise all.
+# cuda (PyTorch, HIP, the demo, case files), operations (the C API and PyTorch's operations on CUDA), opencl, points (tune
+# points, repeated runs), memory (memory and race checks); otherwise all.
 # SPDX-License-Identifier: MIT
 set -uo pipefail
 build=$(cd "$1" && pwd)
 here=$(cd "$(dirname "$0")/.." && pwd)
 part=${2:-all}
 case $part in
-  all | cuda | operations | opencl | checks) ;;
-  *) echo "part '$part': allowed are cuda, operations, opencl, checks and all"; exit 2 ;;
+  all | cuda | operations | opencl | points | memory) ;;
+  *) echo "part '$part': allowed are cuda, operations, opencl, points, memory and all"; exit 2 ;;
 esac
 export POLYMIO_TEST_CASES=${3:-$here/tests/cases}
 export LD_LIBRARY_PATH=$build/lib:${LD_LIBRARY_PATH:-}
@@ -96,7 +96,7 @@ start_tune_points() {  # every one of the kernels whose tiles are templates, a p
   local file part pieces i=0
   for file in gpu_hopper gpu_hopper_bytes gpu_hopper_groups gpu_hopper_packed gpu_hopper_split gpu_long_filters gpu_few_channels depthwise_1d; do
     pieces=6
-    [ $file = gpu_hopper_bytes ] && pieces=12
+    [ $file = gpu_hopper_bytes ] && pieces=24
     for part in $(divide "$POLYMIO_TEST_CASES/convolution/$file.txt" $pieces "$work/points"); do
       POLYMIO_TEST_CASES=$work/points POLYMIO_TEST_POINTS=all \
         POLYMIO_TEST_ONLY=ConvHopper,ConvCudaLongFilters,ConvCudaFewChannels,ConvCudaDepthwise1d,ConvGpuDepthwise \
@@ -199,7 +199,10 @@ fi
 checker=$(command -v compute-sanitizer)
 for device in "${operations[@]}"; do start_operations_on "$device"; done  # first, since they take longest
 for device in "${cases[@]}"; do start_cases_on "$device"; done
-runs checks && start_tune_points && start_repeated_runs && [ -n "$checker" ] && start_memory_checks
+runs points && start_tune_points && start_repeated_runs
+if runs memory; then
+  [ -n "$checker" ] && start_memory_checks || note "compute-sanitizer" "not found"
+fi
 sleep 1
 for device in "${cases[@]}"; do
   report "cases on $device" "cases.$device.*[a-z0-9_]"
@@ -208,10 +211,12 @@ done
 for device in "${operations[@]}"; do
   report "other operations on $device" "operations.$device.*[0-9]"
 done
-if runs checks; then
+if runs points; then
   report "tune points" "points.*[0-9]"
   report "20 runs of each solver" "repeated.*[a-z0-9]"
-  [ -z "$checker" ] || for tool in memcheck racecheck; do report $tool "$tool.*[0-9]"; done
+fi
+if runs memory && [ -n "$checker" ]; then
+  for tool in memcheck racecheck; do report $tool "$tool.*[0-9]"; done
 fi
 echo "$SECONDS s"
 [ ${#failed[@]} -eq 0 ] && echo "all GPU tests passed" || { echo "FAILED: ${failed[*]}"; exit 1; }

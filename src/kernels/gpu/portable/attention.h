@@ -137,7 +137,7 @@ INLINE float largest_of_block(LOCAL float* pool, float v) {
     BARRIER();
     if (THREAD(0) < step) pool[THREAD(0)] = MAX(pool[THREAD(0) + step], pool[THREAD(0)]);
   }
-  return pool[0];
+  return THREAD(0) == 0 ? pool[0] : v;  // others have no barrier behind the last step
 }
 
 /// The magnitudes of a block: by thread 0.
