@@ -74,11 +74,13 @@ TEST_F(FewChannels, GradientsOfData) {
   Layer(kData, dilated, planes(dilated, {1, 16, 9, 18})).check({0, 0, 1});
 }
 
-TEST_F(FewChannels, AddBiasAndOldResults) {
+TEST_F(FewChannels, AddBiasNormAndOldResults) {
   Options bias = kLast, old{.alpha = 0.5, .beta = 2, .solver = kLast.solver};
   bias.epilogue = {.bias = true, .activation = static_cast<int>(activation::Mode::kRelu)};
+  Options norm = bias;
+  norm.epilogue.norm = norm.epilogue.scale = true;
   const Shape wide{.x = {1, 8, 6, 20}, .w = {72, 8, 1, 1}}, few{.x = {2, 1, 12, 20}, .w = {24, 1, 3, 3}};
-  Layer(kForward, wide, bias).check({0, 0, 0});
+  for (const Options& o : {bias, norm}) Layer(kForward, wide, o).check({0, 0, 0});
   Layer(kForward, few, old).check({0, 0, 0});
   Options odd = kLast;
   odd.shift = 2;

@@ -206,6 +206,7 @@ const std::vector<Shape>& shapes() {
       {{3, 64, 9, 11}, {80, 64, 1, 1}, {}, {}, {}, 1, DataType::kFloat, DataType::kFloat, true},
       causal(false),
       causal(true),
+      {{1, 4, 4, 5, 6}, {8, 1, 2, 3, 3}, {0, 1, 1}, {}, {}, 4},
   };
   return kShapes;
 }

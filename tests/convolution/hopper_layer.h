@@ -316,9 +316,9 @@ class Layer {
                    std::numeric_limits<double>::infinity());
     old_ = output();
     if (o.beta == 0) std::fill(old_.begin(), old_.end(), static_cast<unsigned char>(0xff));  // NaN
-    const DataType parameter = o.epilogue.scale ? DataType::kFloat : p_.y.type;
-    bias_ = random(parameter, p_.k(), 4);
+    bias_ = random(o.epilogue.scale && !o.epilogue.norm ? DataType::kFloat : p_.y.type, p_.k(), 4);
     scale_ = random(DataType::kFloat, p_.k(), 2);
+    for (auto& parameter : norm_) parameter = random(DataType::kFloat, p_.k(), 2);
     args_.x = data_[0].data();
     args_.w = data_[1].data();
     args_.y = data_[2].data();
@@ -326,6 +326,12 @@ class Layer {
     args_.beta = o.beta;
     args_.bias = bias_.data();
     args_.scale = scale_.data();
+    args_.norm_scale = norm_[0].data();
+    args_.norm_bias = norm_[1].data();
+    args_.norm_mean = norm_[2].data();
+    args_.norm_variance = norm_[3].data();
+    for (std::int64_t i = 0; i < p_.k(); ++i) dtype::store(DataType::kFloat, norm_[3].data(), i, i % 3 == 0 ? 1 : 13);
+    args_.norm_epsilon = 3;  // square roots are 2 and 4: results are exact
     args_.residual = data_[3].data();
     args_.residual_alpha = 0.5;
     for (auto& bytes : data_) stream_.memory.push_back({bytes.data(), bytes.size()});
@@ -429,8 +435,14 @@ class Layer {
     const Epilogue& e = p_.epilogue;
     double v = args_.alpha * sum;
     if (args_.beta != 0) v += args_.beta * dtype::load(p_.output().type, old_.data(), at);
-    if (e.scale) v *= dtype::load(DataType::kFloat, scale_.data(), channel);
-    if (e.bias) v += dtype::load(e.scale ? DataType::kFloat : p_.y.type, bias_.data(), channel);
+    const auto norm = [&](std::size_t i) { return dtype::load(DataType::kFloat, norm_[i].data(), channel); };
+    if (e.norm) {
+      const double before = v + dtype::load(p_.y.type, bias_.data(), channel);
+      v = (before - norm(2)) * norm(0) / std::sqrt(norm(3) + args_.norm_epsilon) + norm(1);
+    } else if (e.scale) {
+      v *= dtype::load(DataType::kFloat, scale_.data(), channel);
+    }
+    if (e.bias && !e.norm) v += dtype::load(e.scale ? DataType::kFloat : p_.y.type, bias_.data(), channel);
     if (e.residual) v += args_.residual_alpha * dtype::load(p_.y.type, data_[3].data(), at);
     return e.activation != 0 && v < 0 ? 0 : v;
   }
@@ -479,7 +491,7 @@ class Layer {
   Problem p_;
   const GpuSolver<Problem>* solver_ = nullptr;
   std::unique_ptr<const GpuSolver<Problem>> of_slices_;
-  std::vector<unsigned char> data_[4], old_, bias_, scale_, expected_;  // x, w, y, residual
+  std::vector<unsigned char> data_[4], old_, bias_, scale_, norm_[4], expected_;  // x, w, y, residual
   Problem::Args args_{};
 };
 

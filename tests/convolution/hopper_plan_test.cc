@@ -119,7 +119,10 @@ TEST_F(HopperPlan, Epilogues) {
   const Epilogue bias{.bias = true, .activation = static_cast<int>(activation::Mode::kRelu)};
   const Epilogue all{
       .bias = true, .activation = static_cast<int>(activation::Mode::kRelu), .residual = true, .scale = true};
-  const Options options[] = {{.alpha = 2, .beta = 0.5}, {.alpha = 0.5, .epilogue = bias}, {.epilogue = all}};
+  Epilogue norm = all;
+  norm.norm = true;
+  const Options options[] = {
+      {.alpha = 2, .beta = 0.5}, {.alpha = 0.5, .epilogue = bias}, {.epilogue = all}, {.alpha = 2, .epilogue = norm}};
   for (const Options& o : options) {
     Layer layer(kForward, kTails, o);
     for (const TunePoint& point : {TunePoint{0, 1, 0}, TunePoint{8, 1, 0}, TunePoint{5, 1, 0}}) layer.check(point);
@@ -223,7 +226,8 @@ TEST_F(HopperPlan, Tf32) {
   Layer(kForward, tails, planes).check({1, 2, 0});
   const int relu = static_cast<int>(activation::Mode::kRelu);
   for (const Epilogue& e : {Epilogue{.bias = true, .activation = relu},
-                            Epilogue{.bias = true, .activation = relu, .residual = true, .scale = true}})
+                            Epilogue{.bias = true, .activation = relu, .residual = true, .scale = true},
+                            Epilogue{.bias = true, .activation = relu, .norm = true, .residual = true, .scale = true}})
     for (const TunePoint& point : {TunePoint{0, 1, 0}, TunePoint{8, 1, 0}, TunePoint{1, 2, 0}})
       Layer(kForward, tails, {.units = 132, .type = DataType::kFloat, .epilogue = e}).check(point);
 }
@@ -457,7 +461,7 @@ TEST_F(HopperPlan, Parts) {
     o.units = 132;
     Layer(kWeights, kTails, o).check({3, 1});
     Options fused = o;
-    fused.epilogue = {.bias = true, .activation = relu, .residual = true, .scale = true};
+    fused.epilogue = {.bias = true, .activation = relu, .norm = true, .residual = true, .scale = true};
     for (const TunePoint& point : {TunePoint{4, 1, 0}, TunePoint{12, 1, 0}, TunePoint{4, 2, 0}})
       Layer(kForward, kTails, fused).check(point);
     o.alpha = 0.5;

@@ -163,13 +163,13 @@ void add_depthwise_channels_weights(Programs& to) {
 }
 
 template <class Element, sm90::ConvFewChannelsSource kSource, int kRows, bool kPlanes, bool kBias = false,
-          int kActivation = 0>
+          bool kScale = false, int kActivation = 0>
 void add_few_channels(Programs& to) {
   constexpr const char* kSources[] = {"kPairs", "kMatrices", "kPixels", "kElements"};
   add<sm90::ConvFewChannelsPacking<kRows>>(to, fmt::format("sm90::ConvFewChannelsPacking<{}>", kRows));
-  add<sm90::ConvFewChannels<Element, kSource, kRows, kPlanes, kBias, kActivation>>(
-      to, fmt::format("sm90::ConvFewChannels<{}, sm90::{}, {}, {}, {}, {}>", Name<Element>::text(), kSources[kSource],
-                      kRows, kPlanes, kBias, kActivation));
+  add<sm90::ConvFewChannels<Element, kSource, kRows, kPlanes, kBias, kScale, kActivation>>(
+      to, fmt::format("sm90::ConvFewChannels<{}, sm90::{}, {}, {}, {}, {}, {}>", Name<Element>::text(),
+                      kSources[kSource], kRows, kPlanes, kBias, kScale, kActivation));
 }
 
 template <class Element, int kRows>
@@ -428,7 +428,9 @@ Programs programs() {
   add_few_channels<Half, sm90::kPixels, 1, false>(all);
   add_few_channels<Half, sm90::kElements, 1, false>(all);
   add_few_channels<Bfloat16, sm90::kPixels, 2, true>(all);
-  add_few_channels<Half, sm90::kMatrices, 4, false, true, static_cast<int>(activation::Mode::kRelu)>(all);
+  constexpr int kRelu = static_cast<int>(activation::Mode::kRelu);
+  add_few_channels<Half, sm90::kMatrices, 4, false, true, false, kRelu>(all);
+  add_few_channels<Half, sm90::kMatrices, 4, false, true, true, kRelu>(all);
   add_depthwise_lines<Half, 2>(all);
   add_depthwise_lines<Bfloat16, 3>(all);
   add_depthwise_lines<Half, 8>(all);

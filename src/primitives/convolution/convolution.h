@@ -52,9 +52,11 @@ struct Geometry {
 struct Epilogue {
   bool bias = false;
   int activation = 0;     // activation::Mode; 0 is none
-  bool norm = false;      // needs workspace: the primitive makes a scale and a bias of it
+  bool norm = false;      // for a solver that refuses it the primitive makes a scale and a bias of it, in workspace
   bool residual = false;  // a tensor like y that does not overlap it
-  bool scale = false;     // instead of norm, for solvers: a factor per channel before the bias
+  // For solvers: a factor per channel before the bias. With norm both are the norm's, whose parameters they get; bias
+  // may be null.
+  bool scale = false;
   bool operator==(const Epilogue&) const = default;
   std::uint64_t hash(std::uint64_t seed) const;
   bool empty() const { return *this == Epilogue{}; }

@@ -129,6 +129,19 @@ class Composed final : public Composite {
   Verdict steps(const DeviceInfo& d, const ProblemBase& problem, Steps& to) const override {
     const Problem& p = static_cast<const Problem&>(problem);
     if (!p.epilogue.norm) return add(d, p, to, [](const Args& a) { return a; });
+    Problem scaled = p;
+    scaled.epilogue.scale = scaled.epilogue.bias = true;
+    if (solver_.is_applicable(d, scaled)) {
+      to.add<Args>(
+          solver_, scaled,
+          [has_bias = p.epilogue.bias](const Args& a) {
+            Args own = a;
+            if (!has_bias) own.bias = nullptr;
+            return own;
+          },
+          kAllKnobs);
+      return {};
+    }
     static const FoldNorm fold;
     if (const Verdict v = fold.is_applicable(d, p); !v) return v;
     const std::size_t bytes = bytes_of_channels(p);
@@ -139,9 +152,7 @@ class Composed final : public Composite {
       return own;
     };
     to.add<Args>(fold, p, with_scale);
-    Problem scaled = p;
     scaled.epilogue.norm = false;
-    scaled.epilogue.scale = scaled.epilogue.bias = true;
     return add(d, scaled, to, [with_scale, bytes](const Args& a) {
       Args own = with_scale(a);
       own.bias = static_cast<const char*>(own.scale) + bytes;

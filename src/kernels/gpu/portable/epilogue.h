@@ -1,5 +1,5 @@
-// Scalars, bias and activation where a kernel stores its results.
-// Options: HAS_BIAS (one per channel), MODE (activation::Mode, 0 for none; not POWER).
+// Scalars, scale, bias and activation where a kernel stores its results.
+// Options: HAS_BIAS, HAS_SCALE (one per channel; none: no scale), MODE (activation::Mode, 0 for none; not POWER).
 // SPDX-License-Identifier: MIT
 #pragma once
 
@@ -11,23 +11,46 @@ typedef float num;
 #include "kernels/gpu/portable/modes.h"
 
 typedef EpilogueScalars Scalars;
+#if HAS_SCALE
+typedef float bias_t;
+#else
+typedef out_t bias_t;
+#endif
 
-INLINE sum_t activated(sum_t v, sum_t bias, Scalars s) {
+typedef struct {
+  sum_t scale, bias;
+} ChannelTerms;
+
+INLINE ChannelTerms channel_terms(GLOBAL const bias_t* bias, GLOBAL const float* scale, i64 channel) {
+  ChannelTerms c = {1, 0};
+#if HAS_SCALE
+  c.scale = scale[channel];
+  if (HAS_BIAS) c.bias = bias[channel];
+#elif HAS_BIAS
+  c.bias = LOAD(OUT, bias, channel);
+#endif
+  return c;
+}
+
+INLINE sum_t activated(sum_t v, ChannelTerms c, Scalars s) {
+#if HAS_SCALE
+  v *= c.scale;
+#endif
 #if HAS_BIAS
-  v += bias;
+  v += c.bias;
 #endif
   return MODE == 0 ? v : activate(MODE, v, s.act_alpha, s.act_beta, s.act_gamma);
 }
 
-/// activation(alpha * v + beta * dst + bias); beta 0 does not read dst.
-INLINE sum_t finished(sum_t v, GLOBAL const out_t* dst, sum_t bias, Scalars s) {
+/// activation((alpha * v + beta * dst) * scale + bias); beta 0 does not read dst.
+INLINE sum_t finished(sum_t v, GLOBAL const out_t* dst, ChannelTerms c, Scalars s) {
   v *= s.alpha;
   if (s.beta != 0) v = FMA(s.beta, LOAD(OUT, dst, 0), v);
-  return activated(v, bias, s);
+  return activated(v, c, s);
 }
 
-/// The same of `count` neighbouring elements with one bias. All of dst is loaded before any is used.
-INLINE void finish(sum_t* v, int count, GLOBAL const out_t* dst, sum_t bias, Scalars s) {
+/// The same of `count` neighbouring elements of a channel. All of dst is loaded before any is used.
+INLINE void finish(sum_t* v, int count, GLOBAL const out_t* dst, ChannelTerms c, Scalars s) {
   UNROLL
   for (int i = 0; i < count; ++i) v[i] *= s.alpha;
   if (s.beta != 0) {
@@ -35,11 +58,5 @@ INLINE void finish(sum_t* v, int count, GLOBAL const out_t* dst, sum_t bias, Sca
     for (int i = 0; i < count; ++i) v[i] = FMA(s.beta, LOAD(OUT, dst, i), v[i]);
   }
   UNROLL
-  for (int i = 0; i < count; ++i) v[i] = activated(v[i], bias, s);
+  for (int i = 0; i < count; ++i) v[i] = activated(v[i], c, s);
 }
-
-#if HAS_BIAS
-#define BIAS_OF(bias, c) LOAD(OUT, bias, c)
-#else
-#define BIAS_OF(bias, c) 0
-#endif

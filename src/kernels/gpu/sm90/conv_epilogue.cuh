@@ -36,11 +36,30 @@ DEVICE double scaled(const ConvScalars& s, int sum, Value old) {
   return kAddend == kOld ? v + s.exact_beta * old : v;
 }
 
-/// Biases are elements, or fp32 beside a scale.
-template <class Element, bool kScale>
+template <class Element>
 DEVICE float bias_of(const void* bias, int channel) {
-  if constexpr (kScale) return static_cast<const float*>(bias)[channel];
   return Element::of(static_cast<const typename Element::Stored*>(bias)[channel]);
+}
+
+struct ScaleAndBias {
+  float scale, bias;
+};
+template <class Element, bool kBias, bool kScale>
+DEVICE ScaleAndBias scale_and_bias(const ConvChannelParameters& c, int channel) {
+  ScaleAndBias v = {1, 0};
+  if constexpr (!kScale) {
+    if constexpr (kBias) v.bias = bias_of<Element>(c.bias, channel);
+    return v;
+  }
+  v.scale = c.scale[channel];
+  if (!c.mean) {
+    if constexpr (kBias) v.bias = static_cast<const float*>(c.bias)[channel];
+    return v;
+  }
+  v.scale /= sqrt_of(c.variance[channel] + c.epsilon);
+  const float before = c.bias ? bias_of<Element>(c.bias, channel) : 0.0f;
+  v.bias = (before - c.mean[channel]) * v.scale + c.shift[channel];
+  return v;
 }
 
 /// The address of a 16-byte piece of a row of kBytes, swizzled as a map with a swizzle of as many bytes.

@@ -104,12 +104,12 @@ class ConvExact {
       for (int c = 0; c < kOwnColumns; ++c) {
         const int channel = column + c;
         if (channel >= a.shape.outputs) continue;
-        const float bias = kBias ? bias_of<Element, kScale>(a.bias, channel) : 0.0f;
-        const float scale = kScale ? a.scale[channel] : 1.0f;
+        const ScaleAndBias of = scale_and_bias<Element, kBias, kScale>(a.parameters, channel);
         float added = 0;
         const long long at = place + channel * a.shape.dst_channel;
         if constexpr (kAddend != kNone) added = (kAddend == kOld ? a.dst_data : a.residual_data)[at];
-        a.dst_data[at] = finish<kAddend, kBias, kScale, kActivation>(a.shape.scalars, sums[r][c], scale, bias, added);
+        a.dst_data[at] =
+            finish<kAddend, kBias, kScale, kActivation>(a.shape.scalars, sums[r][c], of.scale, of.bias, added);
       }
     }
   }

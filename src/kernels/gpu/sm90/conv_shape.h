@@ -30,6 +30,15 @@ struct ConvScalars {
   unsigned long long seed;         // of stochastic rounding
 };
 
+/// What an epilogue takes of each channel: a bias (an element, or fp32 with a scale) and a scale. With `mean` they are
+/// those of a batch norm of given moments that follows the bias, if there is one:
+/// scale / sqrt(variance + epsilon) and (bias - mean) * that + shift.
+struct ConvChannelParameters {
+  const void* bias;
+  const float *scale, *shift, *mean, *variance;
+  float epsilon;
+};
+
 /// Sizes and scalars of ConvProduct. A step of the product is a tap and 64 channels.
 struct ConvProductShape {
   int images, reduced, outputs;                  // channels: of a group, that are summed over; all that are written

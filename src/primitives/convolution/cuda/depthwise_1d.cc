@@ -11,8 +11,6 @@
 #include "base/math.h"
 #include "core/kernel_builder.h"
 #include "kernels/gpu/sm90/conv_shape.h"
-#include "primitives/activation/activation.h"
-#include "primitives/convolution/cpu/epilogue.h"
 #include "primitives/convolution/cuda/hopper.h"
 #include "primitives/convolution/cuda/matrix_units.h"
 #include "primitives/convolution/gpu/arguments.h"
@@ -25,8 +23,7 @@ using Shape = kernels::ConvDepthwise1dShape;
 
 // As in the kernels.
 constexpr std::int64_t kUnit = 8, kChunk = 512, kChannels = 64;
-constexpr std::int64_t kLineAlignment = 15;                         // results before a line's first one, at most
-constexpr int kPower = static_cast<int>(activation::Mode::kPower);  // computes in double
+constexpr std::int64_t kLineAlignment = 15;  // results before a line's first one, at most
 
 /// Lines, forward and backward data: results of a piece, about. Else: how many times the blocks that multiprocessors
 /// have at once share the work; 0: the number with the least estimated time.
@@ -134,9 +131,8 @@ class CudaDepthwise1d final : public GpuSolver<Problem> {
     constexpr std::int64_t kMostSize = 1 << 29, kMostWorks = 1 << 30, kLeastPiece = 128;
     POLYMIO_REQUIRE(p.direction == direction_, "serves another direction");
     if (const Verdict v = gpu::check_types(d, p, true); !v) return v;
-    if (const Verdict v = check_epilogue(p); !v) return v;
-    POLYMIO_REQUIRE(!p.epilogue.scale && !p.epilogue.residual, "fuses bias and activation only");
-    POLYMIO_REQUIRE(p.epilogue.activation != kPower, "does not fuse this activation");
+    if (const Verdict v = gpu::check_channel_epilogue(p); !v) return v;
+    POLYMIO_REQUIRE(!p.epilogue.scale, "fuses bias and activation only");
     POLYMIO_REQUIRE(cuda::has_16_bits(p), "not all floats of 16 bits");
     if (const Verdict v = cuda::check_depthwise_1d(d, p); !v) return v;
     const int i = *gpu::long_dimension(p);

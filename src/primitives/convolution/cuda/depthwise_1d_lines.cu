@@ -74,7 +74,7 @@ struct ConvDepthwiseLines {
     for (int slot = 0; slot < kLineStages - 1; ++slot) load(first + slot * kLineChunk, slot);
     u32 toeplitz[kDepth][2];
     Base::template load_taps<kReversed>(taps, s.taps, shift, toeplitz);
-    const float bias = kBias ? bias_of<Element, false>(a.bias, channel) : 0;
+    const float bias = kBias ? bias_of<Element>(a.bias, channel) : 0;
     int slot = 0;
     NO_UNROLL
     for (int chunk = first; chunk < end; chunk += kLineChunk) {

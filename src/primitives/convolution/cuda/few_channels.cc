@@ -10,8 +10,6 @@
 #include "base/math.h"
 #include "core/kernel_builder.h"
 #include "kernels/gpu/sm90/conv_shape.h"
-#include "primitives/activation/activation.h"
-#include "primitives/convolution/cpu/epilogue.h"
 #include "primitives/convolution/cuda/depthwise_1d.h"
 #include "primitives/convolution/cuda/few_channels.h"
 #include "primitives/convolution/cuda/hopper.h"
@@ -29,7 +27,6 @@ using Shape = kernels::ConvFewChannelsShape;
 
 // As in the kernel.
 constexpr std::int64_t kThreads = 128, kWarps = 4, kGroup = 64, kPackingThreads = 256;
-constexpr int kPower = static_cast<int>(activation::Mode::kPower);  // computes in double
 
 constexpr std::int64_t kMostRows = 64, kMostWeights = 40 << 10;  // of a block's product; bytes in shared memory
 constexpr int kGroups[] = {4, 8, 16, 32}, kChunks[] = {16, 32, 64};
@@ -37,7 +34,8 @@ constexpr std::int64_t kMostPacked = 1 << 30, kMostWorks = 1 << 29;  // for the 
 enum Knobs { kTile, kChunk, kCell };
 
 struct Arguments {
-  const void *source, *weights, *packed, *bias;
+  const void *source, *weights, *packed;
+  kernels::ConvChannelParameters parameters;
   void* result;
   Shape shape;
 };
@@ -84,7 +82,7 @@ struct Plan {
   Shape shape{};
   std::array<Axis, 3> axes;
   std::int64_t most_shared;  // bytes of a block
-  bool adds;                 // old results
+  bool adds, scales;         // old results; by channel
   bool matrices = false, planes = false;
   int row_tiles = 1;  // blocks of 16 rows of a block of threads
   std::int64_t all_tiles = 0, shared_bytes = 0, packed_count = 0;
@@ -96,7 +94,8 @@ struct Plan {
   Plan(const DeviceInfo& d, const Problem& p, const TunePoint& point)
       : axes{Axis(p, 0), Axis(p, 1), Axis(p, 2)},
         most_shared(static_cast<std::int64_t>(d.gpu.shared_opt_in_bytes)),
-        adds(p.scalars == Scalars::kBilinear) {
+        adds(p.scalars == Scalars::kBilinear),
+        scales(p.epilogue.scale) {
     const bool data = p.direction == Direction::kBackwardData;
     const TensorDesc &source = data ? p.y : p.x, &result = data ? p.x : p.y;
     auto& s = shape;
@@ -200,7 +199,8 @@ struct Plan {
       if (!std::has_single_bit(static_cast<unsigned>(cell))) s.by_elements = 1;
     }
     s.rows = s.cells * s.outputs;
-    row_tiles = s.rows <= 16 ? 1 : s.rows <= 32 ? 2 : 4;
+    const bool registers_suffice = !(planes && scales);  // for four blocks of rows
+    row_tiles = s.rows <= 16 ? 1 : s.rows <= 32 || !registers_suffice ? 2 : 4;
     s.row_blocks = ceil_div(s.rows, 16 * row_tiles);
     s.steps = narrow(ceil_div(products, 16));
     s.width_log = 6 + s.cell_log[0];
@@ -304,9 +304,7 @@ class CudaFewChannels final : public GpuSolver<Problem> {
     POLYMIO_REQUIRE(p.direction == direction_, "serves another direction");
     POLYMIO_REQUIRE(cuda::has_matrix_units(d), "needs matrix units of sm80 or later");
     if (const Verdict v = gpu::check_types(d, p, true); !v) return v;
-    if (const Verdict v = check_epilogue(p); !v) return v;
-    POLYMIO_REQUIRE(!p.epilogue.scale && !p.epilogue.residual, "fuses bias and activation only");
-    POLYMIO_REQUIRE(p.epilogue.activation != kPower, "does not fuse this activation");
+    if (const Verdict v = gpu::check_channel_epilogue(p, true); !v) return v;
     POLYMIO_REQUIRE(cuda::has_16_bits(p), "not all floats of 16 bits");
     POLYMIO_REQUIRE(p.groups() == 1, "groups");
     POLYMIO_REQUIRE_MOST(std::min(p.c(), p.k()), kFew, "channels on the side that has fewer");
@@ -379,9 +377,9 @@ class CudaFewChannels final : public GpuSolver<Problem> {
     specs[0].instantiation = fmt::format("sm90::ConvFewChannelsPacking<{}>", plan.row_tiles);
     const auto add = [&](const char* kind) {
       KernelSpec spec{source + ".cu", "conv_few_channels", {}};
-      spec.instantiation = fmt::format("sm90::ConvFewChannels<sm90::{}, sm90::{}, {}, {}, {}, {}>",
+      spec.instantiation = fmt::format("sm90::ConvFewChannels<sm90::{}, sm90::{}, {}, {}, {}, {}, {}>",
                                        p.w.type == DataType::kHalf ? "Half" : "Bfloat16", kind, plan.row_tiles,
-                                       plan.planes, p.epilogue.bias, p.epilogue.activation);
+                                       plan.planes, p.epilogue.bias, p.epilogue.scale, p.epilogue.activation);
       specs.push_back(spec);
     };
     add(plan.shape.takes_pixels ? "kPixels" : plan.matrices ? "kMatrices" : "kPairs");
@@ -398,12 +396,12 @@ class CudaFewChannels final : public GpuSolver<Problem> {
     where.shared_bytes = static_cast<std::uint32_t>(plan.shared_bytes);
     where.programmatic = gpu::launches_early(d);
     const bool data = direction_ == Direction::kBackwardData;
-    return [built, shape = plan.shape, packing, where, data](Stream& stream, const Args& a) {
+    return [built, p, shape = plan.shape, packing, where, data](Stream& stream, const Args& a) {
       const void* const source = data ? a.y : a.x;
       const bool is_aligned = reinterpret_cast<std::uintptr_t>(source) % 16 == 0;
       void* const packed = gpu::align_up(a.workspace, 16);
       launch(stream, *built[0], packing, PackingArguments{a.w, packed, shape});
-      Arguments arguments{source, a.w, packed, a.bias, data ? a.x : a.y, shape};
+      Arguments arguments{source, a.w, packed, cuda::hopper_parameters(p, a), data ? a.x : a.y, shape};
       arguments.shape.scalars = cuda::hopper_scalars(a);
       launch(stream, is_aligned ? *built[1] : *built.back(), where, arguments);
     };

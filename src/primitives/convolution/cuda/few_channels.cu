@@ -13,14 +13,15 @@
 namespace sm90 {
 
 /// kRows: blocks of 16 rows. kPlanes: results are stored along the first dimension, else along channels.
-template <class Element, ConvFewChannelsSource kSource, int kRows, bool kPlanes, bool kBias, int kActivation>
+template <class Element, ConvFewChannelsSource kSource, int kRows, bool kPlanes, bool kBias, bool kScale,
+          int kActivation>
 struct ConvFewChannels {
   static constexpr int kThreads = 128, kMost = kRows == 1 ? 4 : kRows == 2 ? 3 : 2;  // blocks, by registers
   static constexpr int kResident = kSource == kElements ? 1 : kMost - (kSource == kPixels && kRows < 4 ? 1 : 0);
   struct Arguments {
     const u16 *source, *weights;
     const u32* packed;
-    const u16* bias;
+    ConvChannelParameters parameters;
     u16* result;
     ConvFewChannelsShape shape;
   };
@@ -232,17 +233,20 @@ struct ConvFewChannels {
   struct Finish {
     const Sums& sums;
     const ConvScalars& scalars;
-    float bias[kLaneRows];
+    float scale[kLaneRows], bias[kLaneRows];
 
     DEVICE Finish(const Arguments& a, int first_row, const Sums& v) : sums(v), scalars(a.shape.scalars) {
       UNROLL
       for (int r = 0; r < kLaneRows; ++r) {
         const int m = first_row + lane_row(r);
-        bias[r] = kBias ? bias_of<Element, false>(a.bias, m < a.shape.rows ? m % a.shape.outputs : 0) : 0;
+        const ScaleAndBias of =
+            scale_and_bias<Element, kBias, kScale>(a.parameters, m < a.shape.rows ? m % a.shape.outputs : 0);
+        scale[r] = of.scale;
+        bias[r] = of.bias;
       }
     }
     DEVICE float operator()(int r, int j, int e) const {
-      return finish<kNone, kBias, false, kActivation>(scalars, sums[r / 2][j][r % 2 * 2 + e], 1, bias[r], 0);
+      return finish<kNone, kBias, kScale, kActivation>(scalars, sums[r / 2][j][r % 2 * 2 + e], scale[r], bias[r], 0);
     }
   };
 
@@ -420,10 +424,11 @@ struct ConvFewChannels {
         if (!place_of(s, place, n, m.result, at)) continue;
         float sum = load_shared<float>(staged + (row * kHalf + cell) * 4);
         if (sum != sum) sum = exact(a, place, n, m);
-        const float bias = kBias ? bias_of<Element, false>(a.bias, m.output) : 0;
-        const float v = s.scalars.beta != 0
-                            ? finish<kOld, kBias, false, kActivation>(s.scalars, sum, 1, bias, Element::of(image[at]))
-                            : finish<kNone, kBias, false, kActivation>(s.scalars, sum, 1, bias, 0);
+        const auto of = scale_and_bias<Element, kBias, kScale>(a.parameters, m.output);
+        const float v =
+            s.scalars.beta != 0
+                ? finish<kOld, kBias, kScale, kActivation>(s.scalars, sum, of.scale, of.bias, Element::of(image[at]))
+                : finish<kNone, kBias, kScale, kActivation>(s.scalars, sum, of.scale, of.bias, 0);
         image[at] = u16(Element::pack(v, 0));
       }
       __syncwarp();

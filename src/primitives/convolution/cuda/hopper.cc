@@ -28,8 +28,7 @@ constexpr std::int64_t kSwapThreads = 256, kSwapTile32 = 32, kSwapTile8 = 64;  /
 struct HaloArguments {
   TensorMap weights, src, half_weights, half_src, dst, residual;
   kernels::ConvHaloShape shape;
-  const void* bias;
-  const void* scale;
+  kernels::ConvChannelParameters parameters;
   void* dst_data;
 };
 
@@ -233,8 +232,7 @@ class Hopper final : public GpuSolver<Problem> {
       }
       arguments.shape = plan.shape;
       arguments.shape.scalars = cuda::hopper_scalars(a);
-      arguments.bias = a.bias;
-      arguments.scale = a.scale;
+      arguments.parameters = cuda::hopper_parameters(p, a);
       arguments.dst_data = dst;
       arguments.residual_data = a.residual;
       launch(stream, *built[0], shape, arguments);
@@ -260,8 +258,7 @@ class Hopper final : public GpuSolver<Problem> {
                               planes ? TensorMap{} : stream.tensor_map(plan.dst, dst),
                               {},
                               plan.shape,
-                              a.bias,
-                              a.scale,
+                              cuda::hopper_parameters(p, a),
                               dst};
       if (plan.half_src.rank > 0) {
         arguments.half_weights = stream.tensor_map(plan.half_weights, weights);
@@ -320,6 +317,17 @@ std::string cuda::hopper_epilogue(const Problem& p) {
                                                                : "sm90::kNone";
   return fmt::format("{}, {}, {}, {}, {}", addend, p.epilogue.bias, p.epilogue.scale, p.epilogue.activation,
                      hopper_writes_planes(p));
+}
+
+kernels::ConvChannelParameters cuda::hopper_parameters(const Problem& p, const Problem::Args& a) {
+  const auto floats = [](const void* v) { return static_cast<const float*>(v); };
+  if (!p.epilogue.norm) return {a.bias, floats(a.scale), nullptr, nullptr, nullptr, 0};
+  return {a.bias,
+          floats(a.norm_scale),
+          floats(a.norm_bias),
+          floats(a.norm_mean),
+          floats(a.norm_variance),
+          static_cast<float>(a.norm_epsilon)};
 }
 
 kernels::ConvScalars cuda::hopper_scalars(const Problem::Args& a) {

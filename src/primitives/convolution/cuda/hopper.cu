@@ -36,8 +36,7 @@ struct ConvProduct {
     TensorMap weights, residual, src[kMaxPhases], dst[kMaxPhases];
     ConvPhase phase[kMaxPhases];
     ConvProductShape shape;
-    const void* bias;  // elements, or fp32 with a scale
-    const float* scale;
+    ConvChannelParameters parameters;
     Stored* dst_data;  // where clusters and planes are stored, and what clusters add is
     const Stored* residual_data;
   };
@@ -249,8 +248,10 @@ struct ConvProduct {
       float* const to = parameters(consumer);
       for (int i = threadIdx.x % 128; i < kColumns; i += 128) {
         const bool inside = first + i < a.shape.outputs;
-        if constexpr (kBias) to[i] = inside ? bias_of<Element, kScale>(a.bias, first + i) : 0.0f;
-        if constexpr (kScale) to[(kBias ? kColumns : 0) + i] = inside ? a.scale[first + i] : 0.0f;
+        const ScaleAndBias of =
+            inside ? scale_and_bias<Element, kBias, kScale>(a.parameters, first + i) : ScaleAndBias{};
+        if constexpr (kBias) to[i] = of.bias;
+        if constexpr (kScale) to[(kBias ? kColumns : 0) + i] = of.scale;
       }
     }
   }

@@ -24,8 +24,7 @@ struct HopperProductArguments : HopperHalfMaps<kPhases> {
   TensorMap weights, residual, src[kPhases], dst[kPhases];
   kernels::ConvPhase phase[kPhases];
   kernels::ConvProductShape shape;
-  const void* bias;
-  const void* scale;
+  kernels::ConvChannelParameters parameters;
   void* dst_data;
   const void* residual_data;
 };
@@ -33,6 +32,7 @@ struct HopperProductArguments : HopperHalfMaps<kPhases> {
 /// The last arguments of the templates of forward and backward data.
 std::string hopper_epilogue(const Problem&);
 kernels::ConvScalars hopper_scalars(const Problem::Args&);
+kernels::ConvChannelParameters hopper_parameters(const Problem&, const Problem::Args&);
 
 /// What ConvHopperSplit and ConvCudaLongFiltersSplit compute with.
 constexpr const char* kSplitArithmetic =

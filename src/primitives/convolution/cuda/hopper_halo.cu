@@ -22,8 +22,7 @@ struct ConvHalo {
   struct Arguments {
     TensorMap weights, src, half_weights, half_src, dst, residual;  // half: of rows of 64 bytes
     ConvHaloShape shape;
-    const void* bias;  // elements, or fp32 with a scale
-    const float* scale;
+    ConvChannelParameters parameters;
     Stored* dst_data;  // where planes are stored
   };
 
@@ -243,8 +242,9 @@ struct ConvHalo {
       int channel = t.output + 16 * warp + lane / 4 + 8 * h;
       if (channel >= s.outputs) continue;
       channel += t.group(s) * s.outputs;
-      if constexpr (kBias) bias[h] = bias_of<Element, kScale>(a.bias, channel);
-      if constexpr (kScale) scale[h] = a.scale[channel];
+      const ScaleAndBias of = scale_and_bias<Element, kBias, kScale>(a.parameters, channel);
+      bias[h] = of.bias;
+      scale[h] = of.scale;
     }
     UNROLL
     for (int part = 0; part < kParts; ++part) {

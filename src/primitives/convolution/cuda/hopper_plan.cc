@@ -282,7 +282,7 @@ Verdict hopper_serves(const Problem& p) {
   POLYMIO_REQUIRE(!planes || (size_of(p.w.type) > 1 && p.all_types(p.w.type)), "planes of other types");
   POLYMIO_REQUIRE(!planes || (p.scalars != Scalars::kBilinear && !p.epilogue.residual), "does not add to planes");
   POLYMIO_REQUIRE_MOST(p.w.count(), kMaxIndex, "elements of w");
-  POLYMIO_REQUIRE(!p.epilogue.norm, "does not fuse a batch norm before it is folded");
+  POLYMIO_REQUIRE(!p.epilogue.norm || p.epilogue.scale, "takes a batch norm beside a scale and a bias only");
   POLYMIO_REQUIRE(p.epilogue.activation != static_cast<int>(activation::Mode::kPower), "does not fuse this activation");
   POLYMIO_REQUIRE(!(p.epilogue.residual && p.scalars == Scalars::kBilinear), "does not add two tensors");
   std::int64_t phases = 1;

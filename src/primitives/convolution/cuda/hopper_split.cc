@@ -165,7 +165,8 @@ struct Call {
   const void *src, *weights;
   char *outside, *weight_parts, *src_parts;
   void* dst;
-  const void *residual, *bias, *scale;
+  const void* residual;
+  kernels::ConvChannelParameters parameters;
   kernels::ConvScalars scalars;
 };
 
@@ -212,8 +213,7 @@ class Product {
     }
     a.shape = plan_.shape;
     a.shape.scalars = c.scalars;
-    a.bias = c.bias;
-    a.scale = c.scale;
+    a.parameters = c.parameters;
     a.dst_data = c.dst;
     a.residual_data = c.residual;
     launch(stream, kernel, launch_, a);
@@ -329,8 +329,7 @@ class HopperSplit final : public SplitSolver {
                      src,
                      const_cast<char*>(element(data ? a.x : a.y, to)),
                      a.residual ? element(a.residual, slice.y) : nullptr,
-                     a.bias,
-                     a.scale,
+                     cuda::hopper_parameters(p, a),
                      cuda::hopper_scalars(a)};
         std::vector<Operand> operands = {{shape.first_input(), c.src, src}};
         if (!are_split) operands.emplace_back(p.w, a.w, weights);

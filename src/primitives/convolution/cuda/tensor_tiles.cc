@@ -15,7 +15,6 @@
 #include <span>
 
 #include "base/math.h"
-#include "primitives/convolution/cpu/epilogue.h"
 #include "primitives/convolution/cuda/matrix_units.h"
 
 namespace polymio::convolution {
@@ -104,7 +103,7 @@ const TensorTiles::Tile TensorTiles::kTileTable[] = {{128, 128, 2, 4, 2, 0.36},
                                                      {128, 16, 4, 1, 4, 0.12}};
 
 Verdict TensorTiles::check(const DeviceInfo& d, const Problem& p) {
-  constexpr int kPower = 6, kFewest = 4;  // the activation's number in the C API
+  constexpr int kFewest = 4;
   const DataType t = p.first_input().type;
   if (is_fp8(t)) {
     POLYMIO_REQUIRE(is_fp8(p.second_input().type) && !p.has_casts(), "mixed types");
@@ -123,9 +122,7 @@ Verdict TensorTiles::check(const DeviceInfo& d, const Problem& p) {
     POLYMIO_REQUIRE(p.all_types(t), "mixed types");
   }
   if (const Verdict v = is_fp8(t) ? gpu::check_device(d, p) : gpu::check_types(d, p, true); !v) return v;
-  if (const Verdict v = check_epilogue(p); !v) return v;
-  POLYMIO_REQUIRE(!p.epilogue.scale && !p.epilogue.residual, "fuses bias and activation only");
-  POLYMIO_REQUIRE(p.epilogue.activation != kPower, "does not fuse this activation");
+  if (const Verdict v = gpu::check_channel_epilogue(p); !v) return v;
   POLYMIO_REQUIRE(p.groups() == 1 || std::min(p.c(), p.k()) / p.groups() >= kFewest,
                   "fewer than four channels per group");
   if (const Verdict v = check_sizes(p); !v) return v;
@@ -345,10 +342,9 @@ std::vector<KernelSpec> TensorTiles::kernels() const {
                                                  {"STORE_UNIT", stored_.elements},
                                                  {"P_LANES_K", gathered_.along},
                                                  {"Q_LANES_K", plain_.along},
-                                                 {"STORE_Q", stored_.along},
-                                                 {"HAS_BIAS", epilogue_.bias},
-                                                 {"MODE", epilogue_.activation}};
+                                                 {"STORE_Q", stored_.along}};
   for (const auto& [name, value] : numbers) options.push_back(fmt::format("-D{}={}", name, value));
+  for (std::string& option : gpu::epilogue_options(epilogue_)) options.push_back(std::move(option));
   if (widens_) {
     options.push_back(fmt::format("-DCODES={}", name_of(first_)));
     options.push_back(fmt::format("-DSECOND_CODES={}", name_of(second_)));
@@ -368,9 +364,10 @@ void TensorTiles::launch_tiles(Stream& stream, const Kernels& built, const Probl
   Launch shape = launch_shape(tile_.threads(), shape_.tiles, shape_.splits);
   if (!static_shared_) shape.shared_bytes = static_cast<std::uint32_t>(stages_ * (tile_.p + tile_.q) * kRowBytes);
   const gpu::Operands o = gpu::operands_of(p, a);
-  const Buffer bias(epilogue_.bias ? a.bias : a.w), workspace(a.workspace);
-  launch(stream, *built[first], shape, o.first, o.second, o.output, workspace, bias, sizes_, steps_, strides_, shape_,
-         result_count_, scalars...);
+  const Buffer workspace(a.workspace);
+  const auto [bias, scale] = gpu::epilogue_operands(epilogue_, a);
+  launch(stream, *built[first], shape, o.first, o.second, o.output, workspace, bias, scale, sizes_, steps_, strides_,
+         shape_, result_count_, scalars...);
   if (shape_.splits == 1) return;
   gpu::Partials partials{workspace, o.output, result_count_, shape_.splits};
   if (dithers_) partials.seed = a.seed;

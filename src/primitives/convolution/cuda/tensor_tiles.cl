@@ -13,7 +13,7 @@
 // depth), CHANNELS_FAST (order of taps x channels), TILE_P, TILE_Q, WARPS_P, WARPS_Q, TILE_STAGES (at least 2),
 // RESIDENT; P_UNIT, Q_UNIT (elements copied together: of the gathered and of the plain operand), P_LANES_K, Q_LANES_K
 // (units and neighbouring threads lie along k, else along p or q), STORE_UNIT, STORE_Q (results stored together, along
-// q or along p); HAS_BIAS, MODE (epilogue.h).
+// q or along p); HAS_BIAS, HAS_SCALE, MODE (epilogue.h).
 // SPDX-License-Identifier: MIT
 #ifdef UNALIGNED
 #undef P_UNIT
@@ -68,8 +68,10 @@
 typedef struct {
   double alpha, beta;
 } Scalars;
-#define BIAS_OF(bias, c) 0
-INLINE real finished(sum_t v, GLOBAL const out_t* dst, int bias, Scalars s) {
+typedef out_t bias_t;
+typedef int ChannelTerms;
+INLINE ChannelTerms channel_terms(GLOBAL const bias_t* bias, GLOBAL const float* scale, i64 channel) { return 0; }
+INLINE real finished(sum_t v, GLOBAL const out_t* dst, ChannelTerms c, Scalars s) {
   const real scaled = s.alpha * v;
   return s.beta != 0 ? scaled + s.beta * LOAD(OUT, dst, 0) : scaled;
 }
@@ -344,14 +346,16 @@ INLINE void store_partials(GLOBAL sum_t* dst, const sum_t* v) {
 #endif
 }
 
-/// Stores STORE_UNIT results; `bias` is at that of the first.
-INLINE void store_results(GLOBAL out_t* dst, const sum_t* v, GLOBAL const out_t* bias, Scalars s) {
+/// Stores STORE_UNIT results; `bias` and `scale` are at those of the first.
+INLINE void store_results(GLOBAL out_t* dst, const sum_t* v, GLOBAL const bias_t* bias, GLOBAL const float* scale,
+                          Scalars s) {
 #if STORE_UNIT == 1
-  STORE(OUT, dst, 0, finished(v[0], dst, BIAS_OF(bias, 0), s));
+  STORE(OUT, dst, 0, finished(v[0], dst, channel_terms(bias, scale, 0), s));
 #else
   sum_t values[STORE_UNIT];
   UNROLL
-  for (int i = 0; i < STORE_UNIT; ++i) values[i] = finished(v[i], dst + i, BIAS_OF(bias, STORE_Q ? i : 0), s);
+  for (int i = 0; i < STORE_UNIT; ++i)
+    values[i] = finished(v[i], dst + i, channel_terms(bias, scale, STORE_Q ? i : 0), s);
 #if STORE_UNIT == VECTOR
   store_vector(dst, values);
 #elif STORE_UNIT == 4
@@ -368,8 +372,9 @@ INLINE void store_results(GLOBAL out_t* dst, const sum_t* v, GLOBAL const out_t*
 #ifdef DITHERS_OUT
 /// The same from element `at` of the tensor on.
 INLINE void store_dithered(GLOBAL out_t* dst, i64 at, const sum_t* v, Scalars s, u64 seed) {
+  const ChannelTerms none = channel_terms((GLOBAL const bias_t*)0, (GLOBAL const float*)0, 0);
   UNROLL
-  for (int i = 0; i < STORE_UNIT; ++i) STORE_OUT(dst - at, at + i, finished(v[i], dst + i, 0, s), seed);
+  for (int i = 0; i < STORE_UNIT; ++i) STORE_OUT(dst - at, at + i, finished(v[i], dst + i, none, s), seed);
 }
 #endif
 
@@ -377,9 +382,9 @@ INLINE void store_dithered(GLOBAL out_t* dst, i64 at, const sum_t* v, Scalars s,
 /// z are those of a group.
 KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
     tensor_tiles(GLOBAL const OPERAND_T* RESTRICT gathered, GLOBAL const OPERAND_T* RESTRICT plain,
-                 GLOBAL out_t* result, GLOBAL sum_t* partials, GLOBAL const out_t* RESTRICT bias, const ConvSizes z,
-                 const ConvSteps t, const ConvStrides e, const GeneralShape s, const i64 count,
-                 const Scalars scalars SEED_PARAMETER) {
+                 GLOBAL out_t* result, GLOBAL sum_t* partials, GLOBAL const bias_t* RESTRICT bias,
+                 GLOBAL const float* RESTRICT scale, const ConvSizes z, const ConvSteps t, const ConvStrides e,
+                 const GeneralShape s, const i64 count, const Scalars scalars SEED_PARAMETER) {
   LARGE_SHARED(u32x4, pool, TILE_STAGES * STAGE / VECTOR);
   SHARED Place rows[TILE_P];
   SHARED int results[TILE_P];
@@ -447,6 +452,7 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
                  ? (GLOBAL sum_t*)align16(partials) + BLOCK(1) * count + tile->result_at + (i64)tile->q0 * RESULT_Q
                  : (GLOBAL sum_t*)0;
   bias += (i64)tile->group * tile->outputs + tile->q0;
+  scale += (i64)tile->group * tile->outputs + tile->q0;
   UNROLL
   for (int i = 0; i < BLOCKS_P; ++i) {
     UNROLL
@@ -481,7 +487,7 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
 #ifdef DITHERS_OUT
         store_dithered(result + offset, tile->result_at + (i64)tile->q0 * RESULT_Q + offset, v, scalars, seed);
 #else
-        store_results(result + offset, v, bias + q, scalars);
+        store_results(result + offset, v, bias + q, scale + q, scalars);
 #endif
     }
     BARRIER();

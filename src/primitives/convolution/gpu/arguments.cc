@@ -5,6 +5,8 @@
 
 #include <limits>
 
+#include "primitives/activation/activation.h"
+#include "primitives/convolution/cpu/epilogue.h"
 #include "primitives/convolution/definition.h"
 
 namespace polymio::convolution::gpu {
@@ -171,6 +173,25 @@ bool aligned(const Problem::Args& a) {
 kernels::EpilogueScalars epilogue_scalars(const Problem::Args& a) {
   return {static_cast<float>(a.alpha), static_cast<float>(a.beta), static_cast<float>(a.activation_alpha),
           static_cast<float>(a.activation_beta), static_cast<float>(a.activation_gamma)};
+}
+
+Verdict check_channel_epilogue(const Problem& p, bool takes_norm) {
+  Problem folded = p;
+  if (takes_norm && p.epilogue.scale) folded.epilogue.norm = false;
+  if (const Verdict v = check_epilogue(folded); !v) return v;
+  POLYMIO_REQUIRE(!p.epilogue.residual, "fuses scale, bias and activation only");
+  constexpr int kPower = static_cast<int>(activation::Mode::kPower);  // computes in double
+  POLYMIO_REQUIRE(p.epilogue.activation != kPower, "does not fuse this activation");
+  return {};
+}
+
+std::vector<std::string> epilogue_options(const Epilogue& e) {
+  return {fmt::format("-DHAS_BIAS={:d}", e.bias), fmt::format("-DHAS_SCALE={:d}", e.scale),
+          fmt::format("-DMODE={}", e.activation)};
+}
+
+EpilogueOperands epilogue_operands(const Epilogue& e, const Problem::Args& a) {
+  return {Buffer(e.bias ? a.bias : a.w), Buffer(e.scale ? a.scale : a.w)};
 }
 
 double tensor_bytes(const Problem& p) {

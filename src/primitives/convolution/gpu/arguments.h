@@ -59,6 +59,19 @@ bool aligned(const Problem::Args&);
 
 kernels::EpilogueScalars epilogue_scalars(const Problem::Args&);
 
+/// Whether kernels that scale each channel, add a bias and apply an activation fuse the epilogue. `takes_norm`: their
+/// scale and bias may be those of a batch norm, from its parameters.
+Verdict check_channel_epilogue(const Problem&, bool takes_norm = false);
+
+/// The options of epilogue.h.
+std::vector<std::string> epilogue_options(const Epilogue&);
+
+/// Per channel, for epilogue.h; the weights in place of what the epilogue does not have.
+struct EpilogueOperands {
+  Buffer bias, scale;
+};
+EpilogueOperands epilogue_operands(const Epilogue&, const Problem::Args&);
+
 /// Bytes of the three tensors.
 double tensor_bytes(const Problem&);
 

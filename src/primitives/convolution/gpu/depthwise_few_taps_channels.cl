@@ -2,7 +2,7 @@
 // any other strides; three directions. A thread has VEC neighbouring channels of a run of columns. It multiplies a
 // column of src by every tap while the next ones are loaded, and keeps the results, or elements of dy, that need it.
 // Options: IN, OUT, DIRECTION (0, 1, 2; src and filter are x and w; dy and the rotated w; x and dy), FILTER_W, COLS
-// (loaded at a time), VEC (2, or 4 of 16 bits); forward and backward data: HAS_BIAS, MODE.
+// (loaded at a time), VEC (2, or 4 of 16 bits); forward and backward data: HAS_BIAS, HAS_SCALE, MODE.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/portable.h"
 #include "kernels/gpu/portable/vector.h"
@@ -93,8 +93,8 @@ INLINE void shift(sum_t (*v)[VEC], const sum_t* last) {
 
 KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
     depthwise_few_taps_channels(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
-                                GLOBAL const out_t* RESTRICT bias, const DepthwiseWindowShape d,
-                                const Scalars scalars) {
+                                GLOBAL const bias_t* RESTRICT bias, GLOBAL const float* RESTRICT scale,
+                                const DepthwiseWindowShape d, const Scalars scalars) {
   const int blocks_c = CEIL_DIV(d.channels, d.lanes * VEC), group = BLOCK(0) / blocks_c;
   const int slots = THREADS / d.lanes, slot = THREAD(0) / d.lanes, lane = THREAD(0) - slot * d.lanes;
   const int c = ((BLOCK(0) - group * blocks_c) * d.lanes + lane) * VEC;
@@ -104,10 +104,11 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
   GLOBAL out_t* to = dst + t.image * d.dst_image + (i64)t.row * d.dst_row + c;
   Column next[COLS];
   load_columns(from, d.src_col, t.col - d.pad_w, d.src_w, next);
-  sum_t taps[FILTER_W][VEC], b[VEC], acc[FILTER_W][VEC];  // acc[s]: s columns after the first result that is incomplete
+  ChannelTerms b[VEC];
+  sum_t taps[FILTER_W][VEC], acc[FILTER_W][VEC];  // acc[s]: s columns after the first result that is incomplete
   UNROLL
   for (int u = 0; u < VEC; ++u) {
-    b[u] = BIAS_OF(bias, c + u);
+    b[u] = channel_terms(bias, scale, c + u);
     UNROLL
     for (int s = 0; s < FILTER_W; ++s)
       taps[s][u] = LOAD(IN, w, (i64)(c + u) * FILTER_W + (DIRECTION == 1 ? FILTER_W - 1 - s : s));

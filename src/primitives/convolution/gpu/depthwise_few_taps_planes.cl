@@ -3,7 +3,7 @@
 // bytes that UNITS units need, whatever the alignment of lines, before it uses them; units at the ends of a line read
 // element by element.
 // Options: IN, OUT, DIRECTION (0, 1, 2; src and filter are x and w; dy and the rotated w; x and dy), FILTER_W, UNITS;
-// forward and backward data: HAS_BIAS, MODE.
+// forward and backward data: HAS_BIAS, HAS_SCALE, MODE.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/portable.h"
 #include "kernels/gpu/portable/vector.h"
@@ -88,9 +88,9 @@ typedef struct {
 
 KERNEL THREADS_PER_BLOCK(THREADS)
     depthwise_few_taps_planes(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
-                              GLOBAL const out_t* RESTRICT bias, const DepthwiseWindowShape d, const int units,
-                              const Divider by_line, const Divider by_rows, const Divider by_channels,
-                              const Scalars scalars) {
+                              GLOBAL const bias_t* RESTRICT bias, GLOBAL const float* RESTRICT scale,
+                              const DepthwiseWindowShape d, const int units, const Divider by_line,
+                              const Divider by_rows, const Divider by_channels, const Scalars scalars) {
   Unit u[UNITS];
   u32 pieces[UNITS][PIECES];
   const int first = BLOCK(0) * (THREADS * UNITS) + THREAD(0);
@@ -113,7 +113,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
       for (int s = 0; s < FILTER_W; ++s)
         taps[s] = LOAD(IN, w, (i64)channel * FILTER_W + (DIRECTION == 1 ? FILTER_W - 1 - s : s));
     }
-    const sum_t b = BIAS_OF(bias, channel);
+    const ChannelTerms b = channel_terms(bias, scale, channel);
     GLOBAL out_t* to = dst + u[k].dst + col;
     sum_t v[WINDOW], acc[RESULTS];
     if (u[k].src.inside)

@@ -4,7 +4,7 @@
 // a column and loads each element of the column once for all CHUNK rows. Options: IN, OUT, DIRECTION (0, 1, 2),
 // FILTER_D, FILTER_W, LAST (channels innermost), VEC (channels per thread: 4, or 1), SLIDES, ROWS and CHUNK (1 if
 // nothing slides); forward and backward data: TAP_FLOATS (local memory for the taps of a block, LAST only; 0: they are
-// read where they are), HAS_BIAS, MODE; backward weights: COLUMNS of CHUNK taps per block.
+// read where they are), HAS_BIAS, HAS_SCALE, MODE; backward weights: COLUMNS of CHUNK taps per block.
 // SPDX-License-Identifier: MIT
 #define COLS 1
 #include "kernels/gpu/portable/portable.h"
@@ -86,8 +86,8 @@ INLINE void load_tap_of(GLOBAL const in_t* p, int distance, sum_t* v) {
 
 KERNEL THREADS_PER_BLOCK(THREADS)
     depthwise_taps(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
-                   GLOBAL const out_t* RESTRICT bias, const DepthwiseWindowShape d, const DepthwiseVolume e,
-                   const Scalars scalars) {
+                   GLOBAL const bias_t* RESTRICT bias, GLOBAL const float* RESTRICT scale, const DepthwiseWindowShape d,
+                   const DepthwiseVolume e, const Scalars scalars) {
   const int count = FILTER_D * d.filter_h * FILTER_W;  // taps
 #if LAST
   const int width = d.lanes * VEC, blocks_c = CEIL_DIV(d.channels, width), group = BLOCK(0) / blocks_c;
@@ -117,9 +117,9 @@ KERNEL THREADS_PER_BLOCK(THREADS)
 #else
   const Taps rows = taps_at(p.row, d.filter_h, d.pad_h, d.stride_h, d.dilation_h, d.tap_step_h);
 #endif
-  sum_t b[VEC];
+  ChannelTerms b[VEC];
   UNROLL
-  for (int u = 0; u < VEC; ++u) b[u] = BIAS_OF(bias, c + u);
+  for (int u = 0; u < VEC; ++u) b[u] = channel_terms(bias, scale, c + u);
   for (int n = BLOCK(1); n < d.images; n += BLOCKS(1)) {
     sum_t acc[ROWS][VEC];
     UNROLL

@@ -3,7 +3,7 @@
 // row in registers; the vectors of src pass once for each chunk of taps. Threads of a block have neighbouring channels,
 // then neighbouring columns, so that windows overlap in the cache.
 // Options: IN, OUT, DIRECTION (0, 1, 2; src and filter are x and w; dy and the rotated w; x and dy), FILTER_W, CHUNK,
-// COLS, VEC (1 or 4); forward and backward data: HAS_BIAS, MODE.
+// COLS, VEC (1 or 4); forward and backward data: HAS_BIAS, HAS_SCALE, MODE.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/portable.h"
 #include "kernels/gpu/portable/vector.h"
@@ -32,12 +32,12 @@ INLINE Run run_at(int index, int units_w, int gap, int rows) {
 #if DIRECTION != 2
 #include "kernels/gpu/portable/epilogue.h"
 
-INLINE void store_results(GLOBAL out_t* dst, GLOBAL const out_t* bias, DepthwiseWindowShape d, Run t, int c,
-                          sum_t (*acc)[VEC], Scalars scalars) {
+INLINE void store_results(GLOBAL out_t* dst, GLOBAL const bias_t* bias, GLOBAL const float* scale,
+                          DepthwiseWindowShape d, Run t, int c, sum_t (*acc)[VEC], Scalars scalars) {
   GLOBAL out_t* to = dst + t.image * d.dst_image + (t.row * d.dst_row + t.col * d.dst_col) + c;
-  sum_t b[VEC];
+  ChannelTerms b[VEC];
   UNROLL
-  for (int u = 0; u < VEC; ++u) b[u] = BIAS_OF(bias, c + u);
+  for (int u = 0; u < VEC; ++u) b[u] = channel_terms(bias, scale, c + u);
   UNROLL
   for (int q = 0; q < COLS; ++q)
     if (t.col + q * d.dilation_w < d.dst_w) {
@@ -50,7 +50,8 @@ INLINE void store_results(GLOBAL out_t* dst, GLOBAL const out_t* bias, Depthwise
 
 KERNEL THREADS_PER_BLOCK(THREADS)
     depthwise_window_channels(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
-                              GLOBAL const out_t* RESTRICT bias, const DepthwiseWindowShape d, const Scalars scalars) {
+                              GLOBAL const bias_t* RESTRICT bias, GLOBAL const float* RESTRICT scale,
+                              const DepthwiseWindowShape d, const Scalars scalars) {
   SHARED sum_t taps[STAGED * MAX_CHANNELS] __attribute__((aligned(16)));
   const int blocks_c = CEIL_DIV(d.channels, d.lanes * VEC), group = BLOCK(0) / blocks_c;
   const int c0 = (BLOCK(0) - group * blocks_c) * d.lanes * VEC, block_channels = MIN(d.lanes * VEC, d.channels - c0);
@@ -102,7 +103,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
       }
     }
   }
-  if (active) store_results(dst, bias, d, t, c0 + lane * VEC, acc, scalars);
+  if (active) store_results(dst, bias, scale, d, t, c0 + lane * VEC, acc, scalars);
 }
 
 #else

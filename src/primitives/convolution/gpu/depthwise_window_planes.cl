@@ -5,7 +5,7 @@
 // odd, so that threads read different banks. Results return through local memory in vectors.
 // Options: IN, OUT, DIRECTION (0, 1, 2; src and filter are x and w; dy and the rotated w; x and dy), FILTER_W, CHUNK,
 // COLS, ROWS (1 if filter rows are dilated), DILATED (columns), LOCAL_FLOATS; forward and backward data: TAP_FLOATS,
-// HAS_BIAS, MODE.
+// HAS_BIAS, HAS_SCALE, MODE.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/portable.h"
 #include "kernels/gpu/portable/vector.h"
@@ -127,8 +127,9 @@ INLINE void multiply(const sum_t* v, LOCAL const sum_t* taps, int first, sum_t* 
 /// Block i computes `planes` planes of dst or, of a larger plane, a tile of tile_h rows and tile_w columns.
 KERNEL THREADS_PER_BLOCK(THREADS)
     depthwise_window_planes(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
-                            GLOBAL const out_t* RESTRICT bias, const DepthwiseWindowShape d,
-                            const Divider by_src_vectors, const Divider by_dst_vectors, const Scalars scalars) {
+                            GLOBAL const bias_t* RESTRICT bias, GLOBAL const float* RESTRICT scale,
+                            const DepthwiseWindowShape d, const Divider by_src_vectors, const Divider by_dst_vectors,
+                            const Scalars scalars) {
   SHARED sum_t tile[LOCAL_FLOATS] __attribute__((aligned(16)));
   SHARED sum_t taps[TAP_FLOATS] __attribute__((aligned(16)));
   const int col_tiles = CEIL_DIV(d.dst_w, d.tile_w), tiles = col_tiles * CEIL_DIV(d.dst_h, d.tile_h);
@@ -196,7 +197,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
     const Plane of_line = plane_at(set, j);
     const i64 row_begin = first_of(of_line, d.dst_image, d.dst_channel) + (i64)(row0 + k - j * rows) * d.dst_row + col0;
     const i64 row_end = row_begin + cols, at = row_begin - place_in_line(to, row_begin, 0) + (i - k * vectors) * VECTOR;
-    const sum_t b = BIAS_OF(bias, of_line.channel);
+    const ChannelTerms b = channel_terms(bias, scale, of_line.channel);
     LOCAL const sum_t* results = tile + k * d.dst_pitch + (i - k * vectors) * VECTOR;
     if (at >= row_begin && at + VECTOR <= row_end) {
       sum_t v[VECTOR];

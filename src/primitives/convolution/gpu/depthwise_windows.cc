@@ -10,8 +10,6 @@
 #include <utility>
 
 #include "base/math.h"
-#include "primitives/activation/activation.h"
-#include "primitives/convolution/cpu/epilogue.h"
 
 namespace polymio::convolution::gpu {
 namespace {
@@ -48,8 +46,6 @@ struct Columns {
 };
 constexpr Columns kColumns[] = {{6, 256}, {8, 256}, {6, 64}, {4, 1024}};
 
-constexpr int kPower = static_cast<int>(activation::Mode::kPower);  // computes in double
-
 std::span<const Run> runs_of(bool planes, bool weights) {
   if (!planes) return kChannelRuns;
   return weights ? std::span<const Run>(kPlaneWeightsRuns) : kPlaneRuns;
@@ -65,10 +61,8 @@ int narrow_to(std::int64_t v, std::int64_t least, std::int64_t most) { return na
 Verdict DepthwiseWindows::check(const DeviceInfo& d, const Problem& p) {
   // Other variants have at most 15 times as many blocks as the first.
   constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 27, kMaxTaps = 1 << 16;
-  if (const Verdict v = check_epilogue(p); !v) return v;
-  POLYMIO_REQUIRE(!p.epilogue.scale && !p.epilogue.residual, "fuses bias and activation only");
+  if (const Verdict v = check_channel_epilogue(p); !v) return v;
   POLYMIO_REQUIRE(p.w.is_channels_first() || p.w.is_channels_last(), "w is not packed");
-  POLYMIO_REQUIRE(p.epilogue.activation != kPower, "does not fuse this activation");
   std::int64_t filter = 1;
   for (int i = 0; i < p.spatial(); ++i) filter *= p.filter(i);
   POLYMIO_REQUIRE_MOST(filter, kMaxTaps, "taps of a filter");
@@ -504,8 +498,7 @@ std::vector<KernelSpec> DepthwiseWindows::kernels() const {
   }
   if (channels) add("VEC", vec_);
   if (!weights()) {
-    add("HAS_BIAS", epilogue_.bias);
-    add("MODE", epilogue_.activation);
+    for (std::string& option : epilogue_options(epilogue_)) options.push_back(std::move(option));
   }
   return kernel_variants(fmt::format("primitives/convolution/gpu/{}.cl", family),
                          family + (weights() ? "_weights" : ""), std::move(options), weights(), vec_ > 1);
@@ -530,20 +523,21 @@ void DepthwiseWindows::run(Stream& stream, const Kernels& built, const Problem::
     return launch_variant(stream, built, variants, shape, a, shape_, parts_);
   }
   const bool data = direction_ == Direction::kBackwardData;
-  const Buffer src(data ? a.y : a.x), w(a.w), dst(data ? a.x : a.y), bias(epilogue_.bias ? a.bias : a.w);
+  const Buffer src(data ? a.y : a.x), w(a.w), dst(data ? a.x : a.y);
+  const auto [bias, scale] = epilogue_operands(epilogue_, a);
   const kernels::EpilogueScalars scalars = epilogue_scalars(a);
   const Kernel& kernel = *built[vec_ > 1 && !aligned(a) ? 1 : 0];
   const Launch shape =
       launch_shape(threads_, blocks_, kind_ == Kind::kTaps ? std::min<std::int64_t>(shape_.images, kMaxImages) : 1);
   if (lines_)
-    return launch(stream, kernel, shape, src, w, dst, bias, shape_, parts_, narrow(units_of_channel), by_line, by_rows,
-                  scalars);
+    return launch(stream, kernel, shape, src, w, dst, bias, scale, shape_, parts_, narrow(units_of_channel), by_line,
+                  by_rows, scalars);
   if (units)
-    return launch(stream, kernel, shape, src, w, dst, bias, shape_, narrow(units_of_channel * shape_.channels), by_line,
-                  by_rows, divider(shape_.channels), scalars);
-  if (planes) return launch(stream, kernel, shape, src, w, dst, bias, shape_, by_src, by_dst, scalars);
-  if (kind_ == Kind::kTaps) return launch(stream, kernel, shape, src, w, dst, bias, shape_, volume_, scalars);
-  launch(stream, kernel, shape, src, w, dst, bias, shape_, scalars);
+    return launch(stream, kernel, shape, src, w, dst, bias, scale, shape_, narrow(units_of_channel * shape_.channels),
+                  by_line, by_rows, divider(shape_.channels), scalars);
+  if (planes) return launch(stream, kernel, shape, src, w, dst, bias, scale, shape_, by_src, by_dst, scalars);
+  if (kind_ == Kind::kTaps) return launch(stream, kernel, shape, src, w, dst, bias, scale, shape_, volume_, scalars);
+  launch(stream, kernel, shape, src, w, dst, bias, scale, shape_, scalars);
 }
 
 }  // namespace polymio::convolution::gpu

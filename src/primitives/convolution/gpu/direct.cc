@@ -11,9 +11,7 @@
 
 #include "base/math.h"
 #include "core/kernel_builder.h"
-#include "primitives/activation/activation.h"
 #include "primitives/convolution/convolution.h"
-#include "primitives/convolution/cpu/epilogue.h"
 #include "primitives/convolution/gpu/direct_problem.h"
 
 namespace polymio::convolution {
@@ -23,8 +21,7 @@ using gpu::narrow;
 
 // As in direct.cl.
 constexpr std::int64_t kThreads = gpu::kDirectThreads, kRun = gpu::kDirectRun, kLanes = 32, kWarps = kThreads / kLanes;
-constexpr int kPower = static_cast<int>(activation::Mode::kPower);  // computes in double
-constexpr std::int64_t kMostRowTaps = 9;                            // of a row in registers
+constexpr std::int64_t kMostRowTaps = 9;  // of a row in registers
 constexpr std::int64_t kMostBlocks = 1 << 30;
 
 enum Knobs { kRuns, kOutputs };
@@ -172,9 +169,7 @@ class GpuDirect final : public GpuSolver<Problem> {
   Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
     POLYMIO_REQUIRE(p.direction == direction_, "serves another direction");
     if (const Verdict v = gpu::check_direct(d, p, direction_ == Direction::kBackwardData, true); !v) return v;
-    if (const Verdict v = check_epilogue(p); !v) return v;
-    POLYMIO_REQUIRE(!p.epilogue.scale && !p.epilogue.residual, "fuses bias and activation only");
-    POLYMIO_REQUIRE(p.epilogue.activation != kPower, "does not fuse this activation");
+    if (const Verdict v = gpu::check_channel_epilogue(p); !v) return v;
     POLYMIO_REQUIRE(
         direction_ == Direction::kForward || std::ranges::all_of(p.geometry.stride, [](auto v) { return v == 1; }),
         "backward data of strides");
@@ -237,21 +232,21 @@ class GpuDirect final : public GpuSolver<Problem> {
     add("VECTORS", plan.vectors);
     add("RESIDENT", plan.resident());
     if (!gpu::sizes_local_memory(d)) add("LOCAL_FLOATS", plan.local_floats);
-    add("HAS_BIAS", p.epilogue.bias);
-    add("MODE", p.epilogue.activation);
+    for (std::string& option : gpu::epilogue_options(p.epilogue)) options.push_back(std::move(option));
     return gpu::kernel_variants("primitives/convolution/gpu/direct.cl", "direct", std::move(options), false,
                                 plan.vectors);
   }
 
   Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint& point, const Kernels& built) const override {
     const Plan plan(d, p, point);
-    const bool data = direction_ == Direction::kBackwardData, bias = p.epilogue.bias, vectors = plan.vectors;
+    const bool data = direction_ == Direction::kBackwardData, vectors = plan.vectors;
     Launch where = launch_shape(kThreads, plan.blocks);
     if (gpu::sizes_local_memory(d)) where.shared_bytes = static_cast<std::uint32_t>(plan.local_floats * 4);
-    return [=, shape = plan.shape, tile = plan.tile, filters = plan.weights](Stream& stream, const Args& a) {
-      const Buffer w(a.w);
-      launch(stream, *built[vectors && !gpu::aligned(a) ? 1 : 0], where, Buffer(data ? a.y : a.x), w,
-             Buffer(data ? a.x : a.y), bias ? Buffer(a.bias) : w, shape, tile, filters, gpu::epilogue_scalars(a));
+    return [=, epilogue = p.epilogue, shape = plan.shape, tile = plan.tile, filters = plan.weights](Stream& stream,
+                                                                                                    const Args& a) {
+      const auto [bias, scale] = gpu::epilogue_operands(epilogue, a);
+      launch(stream, *built[vectors && !gpu::aligned(a) ? 1 : 0], where, Buffer(data ? a.y : a.x), Buffer(a.w),
+             Buffer(data ? a.x : a.y), bias, scale, shape, tile, filters, gpu::epilogue_scalars(a));
     };
   }
 

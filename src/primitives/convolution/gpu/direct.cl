@@ -3,7 +3,7 @@
 // their remainder by the stride first, so that the taps of a run are neighbours. Options: IN, OUT, SRC_LAST and
 // DST_LAST (1: channels are innermost), TAPS_W (taps of a row, or 0: one at a time, of any number and dilation),
 // STRIDE_W, RUNS, OUTPUTS, VECTORS (dst has quads along its innermost dimension), RESIDENT (blocks
-// per multiprocessor), LOCAL_FLOATS (but for CUDA), HAS_BIAS, MODE.
+// per multiprocessor), LOCAL_FLOATS (but for CUDA), HAS_BIAS, HAS_SCALE, MODE.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/portable.h"
 #include "kernels/gpu/portable/vector.h"
@@ -76,8 +76,8 @@ INLINE void add_taps(LOCAL const sum_t* source, const int* runs, int phase, LOCA
 
 KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
     direct(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
-           GLOBAL const out_t* RESTRICT bias, const DirectShape s, const DirectTile t, const DirectWeights weights,
-           const Scalars scalars) {
+           GLOBAL const bias_t* RESTRICT bias, GLOBAL const float* RESTRICT scale, const DirectShape s,
+           const DirectTile t, const DirectWeights weights, const Scalars scalars) {
   LARGE_SHARED(u32x4, pool, LOCAL_FLOATS / 4);
   LOCAL sum_t* const memory = (LOCAL sum_t*)pool;
   LOCAL sum_t* const copied = memory + t.chunk * t.plane;
@@ -173,7 +173,7 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
           const int o = first + group + k0 + k;
           if (!inside || o >= s.outputs) continue;
           GLOBAL out_t* at = to + (i64)o * s.dst_channel;
-          STORE(OUT, at, 0, finished(stage[k * LANES * RUN + e], at, BIAS_OF(bias, o), scalars));
+          STORE(OUT, at, 0, finished(stage[k * LANES * RUN + e], at, channel_terms(bias, scale, o), scalars));
         }
       }
       LANES_BARRIER();
@@ -191,7 +191,7 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
       UNROLL
       for (int k = 0; k < OUTPUTS; ++k)
         if (first + group + k < s.outputs)
-          acc[r][i][k] = finished(acc[r][i][k], at + k, BIAS_OF(bias, first + group + k), scalars);
+          acc[r][i][k] = finished(acc[r][i][k], at + k, channel_terms(bias, scale, first + group + k), scalars);
       UNROLL
       for (int k = 0; k < OUTPUTS; k += VECTORS ? 4 : 1) {
         if (first + group + k >= s.outputs) continue;
@@ -210,7 +210,7 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
       if (o >= s.outputs) continue;
       GLOBAL out_t* at = to + (i64)o * s.dst_channel;
       sum_t v[RUN] = {acc[r][0][k], acc[r][1][k], acc[r][2][k], acc[r][3][k]};
-      finish(v, RUN, at, BIAS_OF(bias, o), scalars);
+      finish(v, RUN, at, channel_terms(bias, scale, o), scalars);
       store4(at, v);
     }
 #endif

@@ -31,10 +31,12 @@ INLINE void local_load4(LOCAL const sum_t* p, sum_t* v) {
 typedef struct {
   double alpha, beta;
 } Scalars;
-#define BIAS_OF(bias, n) 0
-INLINE sum_t finished(sum_t v, GLOBAL const out_t* c, sum_t bias, Scalars s) {
+typedef out_t bias_t;
+typedef int ChannelTerms;
+INLINE ChannelTerms channel_terms(GLOBAL const bias_t* bias, GLOBAL const float* scale, i64 n) { return 0; }
+INLINE sum_t finished(sum_t v, GLOBAL const out_t* c, ChannelTerms n, Scalars s) {
   v *= s.alpha;
-  return s.beta != 0 ? FMA64(s.beta, LOAD(OUT, c, 0), v) + bias : v + bias;
+  return s.beta != 0 ? FMA64(s.beta, LOAD(OUT, c, 0), v) : v;
 }
 #else
 #include "kernels/gpu/portable/epilogue.h"
@@ -45,7 +47,7 @@ INLINE sum_t finished(sum_t v, GLOBAL const out_t* c, sum_t bias, Scalars s) {
 
 KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
     matmul(GLOBAL const in_t* RESTRICT a, GLOBAL const in_t* RESTRICT b, GLOBAL out_t* c, const MatmulShape s,
-           const MatmulBatch batch, const i64 a_at, const i64 b_at, const i64 c_at, GLOBAL const out_t* RESTRICT bias,
+           const MatmulBatch batch, const i64 a_at, const i64 b_at, const i64 c_at, GLOBAL const bias_t* RESTRICT bias,
            const Scalars scalars) {
   SHARED sum_t a_tile[2][TILE_K * PITCH_M] __attribute__((aligned(16)));
   SHARED sum_t b_tile[2][TILE_K * PITCH_N] __attribute__((aligned(16)));
@@ -115,7 +117,7 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
       const int n = n0 + tile_n + j / 4 * QUAD_STEP_N + j % 4;
       if (m >= s.m || n >= s.n) continue;
       const i64 at = m * s.c_row + n * s.c_column;
-      STORE(OUT, c, at, finished(acc[i][j], c + at, BIAS_OF(bias, n), scalars));
+      STORE(OUT, c, at, finished(acc[i][j], c + at, channel_terms(bias, (GLOBAL const float*)0, n), scalars));
     }
   }
 }
