@@ -207,6 +207,11 @@ const std::vector<Shape>& shapes() {
       causal(false),
       causal(true),
       {{1, 4, 4, 5, 6}, {8, 1, 2, 3, 3}, {0, 1, 1}, {}, {}, 4},
+      {{1, 8, 9, 10}, {8, 1, 3, 3}, {1, 1}, {}, {}, 8},
+      {{1, 8, 9, 7}, {8, 1, 5, 5}, {2, 2}, {2, 2}, {}, 8},
+      {{1, 6, 9, 7}, {6, 1, 3, 3}, {1, 1}, {2, 2}, {}, 6, DataType::kFloat, DataType::kFloat, true},
+      {{1, 16, 9, 10}, {16, 1, 3, 3}, {1, 1}, {}, {}, 16, DataType::kFloat, DataType::kFloat, true},
+      {{1, 16, 9, 10}, {16, 1, 5, 5}, {2, 2}, {}, {}, 16, DataType::kFloat, DataType::kFloat, true},
   };
   return kShapes;
 }
@@ -282,7 +287,7 @@ TEST(Fused, SomeSolversFuseAndTheOthersReportThatTheyDoNot) {
     EXPECT_EQ(accepts(causal(false), kRelu), is_depthwise) << s->info().name;
     EXPECT_EQ(accepts(causal(true), kClamp), is_depthwise) << s->info().name;
     EXPECT_FALSE(accepts(causal(true), kPower)) << s->info().name;
-    EXPECT_FALSE(accepts(shapes()[3], kRelu)) << s->info().name << ": its 3x3 kernels do not fuse";
+    EXPECT_EQ(accepts(shapes()[3], kRelu), is_depthwise) << s->info().name;
   }
 }
 

@@ -61,12 +61,3 @@ INLINE void multiply_add(const sum_t* a, const sum_t* b, sum_t* c) {
   UNROLL
   for (int u = 0; u < VEC; ++u) c[u] = MULTIPLY_ADD(a[u], b[u], c[u]);
 }
-
-INLINE void scale_and_store(GLOBAL out_t* dst, sum_t* v, float alpha, float beta) {
-  UNROLL
-  for (int u = 0; u < VEC; ++u) {
-    v[u] *= alpha;
-    if (beta != 0) v[u] = FMA(beta, LOAD(OUT, dst, u), v[u]);
-  }
-  STORE_VEC(dst, v);
-}

@@ -81,7 +81,7 @@ bool DepthwiseMatrix::serve(const DeviceInfo& d, const Problem& p) {
   const auto& g = p.geometry;
   const bool plain = g.stride[0] == 1 && g.stride[1] == 1 && g.dilation[0] == 1 && g.dilation[1] == 1;
   const bool last = p.x.is_channels_last() && p.y.is_channels_last() && p.c() % 8 == 0;
-  return has_matrix_units(d) && size_of(p.x.type) == 2 && plain && last && p.filter(0) > 3;
+  return p.epilogue.empty() && has_matrix_units(d) && size_of(p.x.type) == 2 && plain && last && p.filter(0) > 3;
 }
 
 int DepthwiseMatrix::variants(const Problem& p) { return narrow(static_cast<std::int64_t>(tiles_of(p).size())); }

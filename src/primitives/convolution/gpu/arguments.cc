@@ -190,6 +190,12 @@ std::vector<std::string> epilogue_options(const Epilogue& e) {
           fmt::format("-DMODE={}", e.activation)};
 }
 
+void add_fused_options(const Epilogue& e, std::vector<std::string>* options) {
+  if (e.empty()) return;
+  options->emplace_back("-DFUSES");
+  for (std::string& option : epilogue_options(e)) options->push_back(std::move(option));
+}
+
 EpilogueOperands epilogue_operands(const Epilogue& e, const Problem::Args& a) {
   return {Buffer(e.bias ? a.bias : a.w), Buffer(e.scale ? a.scale : a.w)};
 }

@@ -65,6 +65,8 @@ Verdict check_channel_epilogue(const Problem&, bool takes_norm = false);
 
 /// The options of epilogue.h.
 std::vector<std::string> epilogue_options(const Epilogue&);
+/// Adds those of depthwise_epilogue.h.
+void add_fused_options(const Epilogue&, std::vector<std::string>* options);
 
 /// Per channel, for epilogue.h; the weights in place of what the epilogue does not have.
 struct EpilogueOperands {
@@ -108,10 +110,11 @@ struct Variants {
   std::int64_t weight_count;
   int parts;
   bool unaligned = true;
+  Epilogue epilogue = {};  // of kernels that end with the parameters of depthwise_epilogue.h
 };
 
-/// Launches a kernel of kernel_variants() with the inputs, the output, `rest`, alpha and beta; for weights with x, dy,
-/// the workspace and `rest`, then add_partials.
+/// Launches a kernel of kernel_variants() with the inputs, the output, `rest`, alpha and beta, and with the epilogue if
+/// there is one; for weights with x, dy, the workspace and `rest`, then add_partials.
 template <class... T>
 void launch_variant(Stream& stream, const Kernels& built, const Variants& v, const Launch& shape,
                     const Problem::Args& a, const T&... rest) {
@@ -119,10 +122,11 @@ void launch_variant(Stream& stream, const Kernels& built, const Variants& v, con
   const std::size_t first = !v.unaligned || aligned(a) ? 0 : weights ? 2 : 1;
   const auto alpha = static_cast<float>(a.alpha), beta = static_cast<float>(a.beta);
   const Buffer x(a.x), w(a.w), y(a.y), workspace(a.workspace);
-  if (!weights) {
-    launch(stream, *built[first], shape, data ? y : x, w, data ? x : y, rest..., alpha, beta);
-    return;
+  if (!v.epilogue.empty()) {
+    const auto [bias, scale] = epilogue_operands(v.epilogue, a);
+    return launch(stream, *built[first], shape, x, w, y, rest..., alpha, beta, bias, scale, epilogue_scalars(a));
   }
+  if (!weights) return launch(stream, *built[first], shape, data ? y : x, w, data ? x : y, rest..., alpha, beta);
   launch(stream, *built[first], shape, x, y, workspace, rest...);
   add_partials(stream, *built[first + 1], {workspace, w, v.weight_count, v.parts}, alpha, beta);
 }

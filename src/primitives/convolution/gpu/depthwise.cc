@@ -162,7 +162,7 @@ class GpuDepthwise final : public GpuSolver<Problem> {
     if (const Verdict v = gpu::check_planes(d, p, direction_, true, 3); !v) return v;
     POLYMIO_REQUIRE(p.depthwise(), "not one input channel per group");
     if (needs_windows(d, p)) return gpu::DepthwiseWindows::check(d, p);
-    POLYMIO_REQUIRE(p.epilogue.empty(), "does not fuse epilogues");
+    if (const Verdict v = gpu::check_channel_epilogue(p); !v) return v;
     POLYMIO_REQUIRE(p.w.is_channels_first() || p.w.is_channels_last(), "w is not packed");
     return {};
   }
@@ -239,6 +239,7 @@ class GpuDepthwise final : public GpuSolver<Problem> {
     }
     if (last && weights) add("TAP_ROWS", plan.tap_rows);
     if (!last) add("LOCAL_FLOATS", plan.v.local_floats);
+    gpu::add_fused_options(p.epilogue, &options);
     return gpu::kernel_variants(source, name, std::move(options), weights);
   }
 
@@ -257,7 +258,7 @@ class GpuDepthwise final : public GpuSolver<Problem> {
       };
     const Plan plan = plan_of(d, p, point);
     const Launch shape = launch_shape(kThreads, plan.blocks[0], plan.blocks[1], plan.blocks[2]);
-    const gpu::Variants variants{direction_, p.w.count(), plan.parts};
+    const gpu::Variants variants{direction_, p.w.count(), plan.parts, true, p.epilogue};
     return [plan, variants, shape, last = channels_last(p), built](Stream& stream, const Args& a) {
       if (last)
         gpu::launch_variant(stream, built, variants, shape, a, plan.s, plan.tiles);

@@ -1,11 +1,22 @@
 // NHWC depthwise convolution, forward and backward data. A thread computes VEC neighbouring channels of ROWS rows by
 // COLS columns of outputs: every input vector is loaded once and used for all taps that read it.
 // Options: IN, OUT, DIRECTION (0, 1), FILTER_H, FILTER_W, STRIDE (1, 2), VEC (1, 4 or VECTOR), ROWS,
-// COLS.
+// COLS; forward with an epilogue: FUSES.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/portable.h"
 #include "kernels/gpu/portable/vector.h"
 #include "kernels/gpu/portable/depthwise.h"
+#include "kernels/gpu/portable/depthwise_epilogue.h"
+
+INLINE void scale_and_store(GLOBAL out_t* dst, sum_t* v, float alpha, float beta, int channel EPILOGUE_PARAMETERS) {
+  UNROLL
+  for (int u = 0; u < VEC; ++u) {
+    v[u] *= alpha;
+    if (beta != 0) v[u] = FMA(beta, LOAD(OUT, dst, u), v[u]);
+    v[u] = FUSED(v[u], channel + u);
+  }
+  STORE_VEC(dst, v);
+}
 
 #define TILE_H ((ROWS - 1) * STRIDE + FILTER_H)
 #define TILE_W ((COLS - 1) * STRIDE + FILTER_W)
@@ -76,9 +87,9 @@ INLINE void gather_window(GLOBAL const in_t* src, LOCAL const sum_t* w, Depthwis
 }
 #endif
 
-KERNEL THREADS_PER_BLOCK(THREADS)
-    depthwise_channels(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
-                       const DepthwiseShape d, const int tiles, const float alpha, const float beta) {
+KERNEL THREADS_PER_BLOCK(THREADS) depthwise_channels(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w,
+                                                     GLOBAL out_t* dst, const DepthwiseShape d, const int tiles,
+                                                     const float alpha, const float beta EPILOGUE_PARAMETERS) {
   SHARED sum_t taps[TAPS * MAX_CHANNELS] __attribute__((aligned(16)));
   const int width = d.vectors * VEC, c0 = BLOCK(1) * width, block_channels = MIN(width, d.channels - c0);
   _Pragma("unroll 4") for (int i = THREAD(0); i < block_channels * TAPS; i += THREADS) {
@@ -116,7 +127,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
       UNROLL
       for (int q = 0; q < COLS; ++q)
         if ((u32)(t.row + p) < (u32)d.dst_h && (u32)(t.col + q) < (u32)d.dst_w)
-          scale_and_store(to + (i64)(p * d.dst_w + q) * d.channels, acc[p][q], alpha, beta);
+          scale_and_store(to + (i64)(p * d.dst_w + q) * d.channels, acc[p][q], alpha, beta, c EPILOGUE_ARGUMENTS);
     }
   }
 }

@@ -1,11 +1,12 @@
 // NCHW depthwise 3x3 convolution with stride 1 and padding 1, three directions: a thread computes COLS neighbours of
 // ROWS rows, row by row. It prefetches the next three rows into registers: a run of COLS elements and its left and
 // right neighbours.
-// Options: IN, OUT, DIRECTION (0, 1, 2), COLS (a divisor of the width), ROWS.
+// Options: IN, OUT, DIRECTION (0, 1, 2), COLS (a divisor of the width), ROWS; forward with an epilogue: FUSES.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/portable.h"
 #include "kernels/gpu/portable/vector.h"
 #include "kernels/gpu/portable/partials.h"
+#include "kernels/gpu/portable/depthwise_epilogue.h"
 
 #define THREADS 256
 #define FILTER 3
@@ -123,7 +124,7 @@ INLINE Position position_of(i64 index, const DepthwiseShape* d) {
 
 KERNEL THREADS_PER_BLOCK(THREADS)
     depthwise_lines(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* RESTRICT dst,
-                    const DepthwiseShape d, const float alpha, const float beta) {
+                    const DepthwiseShape d, const float alpha, const float beta EPILOGUE_PARAMETERS) {
   const Position at = position_of((i64)BLOCK(0) * THREADS + THREAD(0), &d);
   if (at.plane >= (i64)d.images * d.channels) return;
   const int c = (int)(at.plane % d.channels), left = at.col > 0, right = at.col + COLS < d.dst_w;
@@ -172,6 +173,8 @@ KERNEL THREADS_PER_BLOCK(THREADS)
         UNROLL
         for (int q = 0; q < COLS; ++q) finished[q] = FMA(beta, LOAD(OUT, dst_row, q), finished[q]);
       }
+      UNROLL
+      for (int q = 0; q < COLS; ++q) finished[q] = FUSED(finished[q], c);
       store_run(dst_row, finished);
     }
   }

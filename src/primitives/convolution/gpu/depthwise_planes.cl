@@ -1,11 +1,13 @@
 // NCHW depthwise convolution, three directions. A block copies bands of planes to local memory in 16-byte vectors,
 // whatever the width; a thread then computes ROWS outputs of one column, using every input for all filter rows that
 // read it.
-// Options: IN, OUT, DIRECTION (0, 1, 2), FILTER_H, FILTER_W, STRIDE (1, 2), ROWS, LOCAL_FLOATS.
+// Options: IN, OUT, DIRECTION (0, 1, 2), FILTER_H, FILTER_W, STRIDE (1, 2), ROWS, LOCAL_FLOATS; forward with an
+// epilogue: FUSES.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/portable.h"
 #include "kernels/gpu/portable/vector.h"
 #include "kernels/gpu/portable/partials.h"
+#include "kernels/gpu/portable/depthwise_epilogue.h"
 
 #define THREADS 256
 #define TAPS (FILTER_H * FILTER_W)
@@ -107,7 +109,7 @@ INLINE void compute_column(LOCAL const sum_t* tile, const sum_t* w, DepthwiseSha
 
 KERNEL THREADS_PER_BLOCK(THREADS)
     depthwise_planes(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
-                     const DepthwiseShape d, const float alpha, const float beta) {
+                     const DepthwiseShape d, const float alpha, const float beta EPILOGUE_PARAMETERS) {
   SHARED sum_t tile[LOCAL_FLOATS] __attribute__((aligned(16)));
   const i64 all_planes = (i64)d.images * d.channels, first = (i64)BLOCK(0) * d.planes;
   const int planes = (int)MIN((i64)d.planes, all_planes - first), row0 = BLOCK(1) * d.band;
@@ -142,7 +144,8 @@ KERNEL THREADS_PER_BLOCK(THREADS)
     GLOBAL out_t* to = dst + (plane * d.dst_h + row) * d.dst_w + col;
     UNROLL
     for (int p = 0; p < ROWS; ++p)
-      if (row + p >= row0 && row + p < row0 + rows) store_scaled(to + p * d.dst_w, acc[p], alpha, beta);
+      if (row + p >= row0 && row + p < row0 + rows)
+        store_finished(to + p * d.dst_w, acc[p], alpha, beta, c EPILOGUE_ARGUMENTS);
   }
 }
 

@@ -1,11 +1,13 @@
 // NHWC depthwise 3x3 convolution with stride 1, forward and backward data: a block processes a column tile (TILE_W
 // columns, d.band rows) row by row, prefetching src rows into a ring in local memory. A thread computes four channels
 // of COLS columns and accumulates each src row into the three dst rows that it belongs to.
-// Options: IN, OUT, DIRECTION (0, 1), CHANNELS (per block), TILE_W, COLS, STAGES (rows of the ring).
+// Options: IN, OUT, DIRECTION (0, 1), CHANNELS (per block), TILE_W, COLS, STAGES (rows of the ring); forward
+// with an epilogue: FUSES.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/portable.h"
 #include "kernels/gpu/portable/vector.h"
 #include "kernels/gpu/portable/local_copy.h"
+#include "kernels/gpu/portable/depthwise_epilogue.h"
 #include "kernels/gpu/portable/column_tile.h"
 
 #define FILTER 3
@@ -39,7 +41,7 @@ INLINE void multiply_row(LOCAL const in_t* src_row, const sum_t (*taps)[4], sum_
 
 KERNEL THREADS_PER_BLOCK(THREADS)
     depthwise_rows(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
-                   const DepthwiseShape d, const float alpha, const float beta) {
+                   const DepthwiseShape d, const float alpha, const float beta EPILOGUE_PARAMETERS) {
   SHARED in_t ring[STAGES * IN_W * CHANNELS] __attribute__((aligned(16)));
   const int channel_blocks = CEIL_DIV(d.channels, CHANNELS), c0 = BLOCK(0) % channel_blocks * CHANNELS,
             block_channels = MIN(CHANNELS, d.channels - c0);
@@ -93,7 +95,8 @@ KERNEL THREADS_PER_BLOCK(THREADS)
       if (i >= FILTER - 1) {
         UNROLL
         for (int q = 0; q < COLS; ++q)
-          if (q < valid_cols) store4_scaled(dst_row + q * d.channels, finished[q], 1, beta);
+          if (q < valid_cols)
+            store4_finished(dst_row + q * d.channels, finished[q], 1, beta, c0 + c EPILOGUE_ARGUMENTS);
         dst_row += dst_row_stride;
       }
       ++copied_row;

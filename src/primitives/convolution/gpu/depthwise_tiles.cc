@@ -139,6 +139,7 @@ DepthwiseTiles::DepthwiseTiles(const DeviceInfo& d, const Problem& p, int varian
       tile_(tile_of(p, variant)),
       direction_(p.direction),
       type_(p.x.type),
+      epilogue_(p.epilogue),
       filter_(narrow(p.filter(0))),
       threads_(threads_of(tile_, weights(), filter_)),
       chunks_(tile_.is_lines_kernel() ? p.c() : ceil_div(p.c(), tile_.channels)),
@@ -175,11 +176,12 @@ std::vector<KernelSpec> DepthwiseTiles::kernels() const {
     add("TILE_H", t.tile_h);
   }
   if (!t.is_rows_kernel() && !t.is_lines_kernel() && weights()) add("TAP_ROWS", t.tap_rows);
+  add_fused_options(epilogue_, &options);
   return kernel_variants(source, name, std::move(options), weights());
 }
 
 void DepthwiseTiles::run(Stream& stream, const Kernels& built, const Problem::Args& a) const {
-  const Variants variants{direction_, weight_count_, parts_};
+  const Variants variants{direction_, weight_count_, parts_, true, epilogue_};
   const bool lines = tile_.is_lines_kernel();
   if (weights()) {
     const Launch shape = lines ? launch_shape(threads_, chunks_, parts_) : launch_shape(threads_, parts_, chunks_);

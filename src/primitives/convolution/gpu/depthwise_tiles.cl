@@ -1,10 +1,12 @@
 // NHWC depthwise convolution with stride 1, forward and backward data: a block holds a tile of src in local memory; a
 // thread computes four channels of ROWS rows by COLS columns of dst.
-// Options: IN, OUT, DIRECTION (0, 1), FILTER (square), CHANNELS (per block), TILE_H, TILE_W, ROWS, COLS.
+// Options: IN, OUT, DIRECTION (0, 1), FILTER (square), CHANNELS (per block), TILE_H, TILE_W, ROWS, COLS;
+// forward with an epilogue: FUSES.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/portable.h"
 #include "kernels/gpu/portable/vector.h"
 #include "kernels/gpu/portable/local_copy.h"
+#include "kernels/gpu/portable/depthwise_epilogue.h"
 
 #define LANES (CHANNELS / 4)
 #define SLOTS_W (TILE_W / COLS)
@@ -30,15 +32,16 @@ INLINE void multiply_row(const sum_t (*v)[4], const sum_t (*taps)[4], sum_t (*ac
   }
 }
 
-INLINE void store_row(GLOBAL out_t* dst, int channels, int valid_cols, const sum_t (*acc)[4], float alpha, float beta) {
+INLINE void store_row(GLOBAL out_t* dst, int channels, int valid_cols, const sum_t (*acc)[4], float alpha, float beta,
+                      int channel EPILOGUE_PARAMETERS) {
   UNROLL
   for (int q = 0; q < COLS; ++q)
-    if (q < valid_cols) store4_scaled(dst + q * channels, acc[q], alpha, beta);
+    if (q < valid_cols) store4_finished(dst + q * channels, acc[q], alpha, beta, channel EPILOGUE_ARGUMENTS);
 }
 
 KERNEL THREADS_PER_BLOCK(THREADS)
     depthwise_tiles(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
-                    const DepthwiseShape d, const float alpha, const float beta) {
+                    const DepthwiseShape d, const float alpha, const float beta EPILOGUE_PARAMETERS) {
   SHARED in_t tile[IN_H * IN_W * CHANNELS] __attribute__((aligned(16)));
   SHARED sum_t filter[TAPS * CHANNELS] __attribute__((aligned(16)));
   const int channel_blocks = CEIL_DIV(d.channels, CHANNELS), rows = CEIL_DIV(d.dst_h, TILE_H),
@@ -86,5 +89,6 @@ KERNEL THREADS_PER_BLOCK(THREADS)
   UNROLL
   for (int p = 0; p < ROWS; ++p)
     if (p < valid_rows)
-      store_row(dst_tile + (i64)p * d.dst_w * d.channels, d.channels, valid_cols, acc[p], alpha, beta);
+      store_row(dst_tile + (i64)p * d.dst_w * d.channels, d.channels, valid_cols, acc[p], alpha, beta,
+                c0 + c EPILOGUE_ARGUMENTS);
 }

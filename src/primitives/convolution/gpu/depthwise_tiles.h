@@ -35,6 +35,7 @@ class DepthwiseTiles {
   Tile tile_;
   Direction direction_;
   DataType type_;
+  Epilogue epilogue_;
   int filter_, threads_, tiles_, parts_;
   std::int64_t chunks_, weight_count_;
 };
