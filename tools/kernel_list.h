@@ -135,7 +135,7 @@ inline std::vector<KernelSpec> listed_programs(const DeviceInfo& device) {
       few.w = make_tensor(DataType::kHalf, std::array<std::int64_t, 3>{8, 1, taps}, {});
       few.y = make_tensor(DataType::kHalf, std::array<std::int64_t, 3>{2, 8, results},
                           last ? std::vector<std::int64_t>{8 * results, 1, 8} : std::vector<std::int64_t>{});
-      add(convolution::programs(device, few, {}, "ConvGpuDepthwise", false));
+      add(programs_of(convolution::solvers(few.direction, device.kind), device, few, {}, "ConvGpuDepthwise", false));
     }
   }
   convolution::Problem eight;  // mixed types, a cast, stochastic rounding
@@ -168,7 +168,8 @@ inline std::vector<KernelSpec> template_programs(const DeviceInfo& device) {
   };
   const auto add_all = [&](const convolution::Problem& p) {
     convolution::validate(p);
-    for (KernelSpec& spec : convolution::programs(device, p, {.math = MathMode::kTf32}, "", true))
+    const SolverList solvers = convolution::solvers(p.direction, device.kind);
+    for (KernelSpec& spec : programs_of(solvers, device, p, {.math = MathMode::kTf32}, "", true))
       if (!spec.instantiation.empty() && seen.insert(program_name(spec)).second) all.push_back(std::move(spec));
   };
   const auto add = [&](DataType type, Direction direction, std::size_t spatial, std::int64_t channels,

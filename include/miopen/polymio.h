@@ -151,9 +151,9 @@ MIOPEN_EXPORT miopenStatus_t polymioDestroyPackedWeights(polymioPackedWeights_t 
 /// not needed. Outputs may be null: the number of programs (0 for the CPU), and of those compiled by this call.
 MIOPEN_EXPORT miopenStatus_t polymioWarm(const char* device, size_t* programs, size_t* compiled);
 
-/// The same for the programs of given problems, which must be convolutions (BadParm otherwise): those of the solvers
-/// whose names begin with `solver` (null: all) at their default tune points or, with `all_points`, at every point, so
-/// that tuning on another machine with the same compiler compiles nothing.
+/// The same for the programs of given problems, of every part of fused ones: those of the solvers whose names begin
+/// with `solver` (null: all; BadParm if there is none) at their default tune points or, with `all_points`, at every
+/// point, so that tuning on another machine with the same compiler compiles nothing.
 MIOPEN_EXPORT miopenStatus_t polymioWarmProblems(const char* device, const miopenProblem_t* problems, size_t count,
                                                  const char* solver, int all_points, size_t* programs,
                                                  size_t* compiled);

@@ -209,6 +209,21 @@ std::string program_name(const KernelSpec& spec) {
   return spec.instantiation.empty() ? name : fmt::format("{} {} = {}", name, spec.entry, spec.instantiation);
 }
 
+std::vector<KernelSpec> programs_of(SolverList solvers, const DeviceInfo& device, const ProblemBase& problem,
+                                    const Constraints& allowed, std::string_view solver, bool all_points) {
+  std::vector<KernelSpec> all;
+  std::set<std::string> seen;
+  for (const SolverBase* s : solvers) {
+    if (!std::string_view(s->info().name).starts_with(solver) || !admit(*s, device, problem, allowed)) continue;
+    std::vector<TunePoint> points = all_points ? valid_points(*s, device, problem) : std::vector<TunePoint>();
+    points.push_back(s->default_point(device, problem));
+    for (const TunePoint& point : points)
+      for (KernelSpec& spec : s->kernel_specs(device, problem, point))
+        if (seen.insert(program_name(spec)).second) all.push_back(std::move(spec));
+  }
+  return all;
+}
+
 std::size_t compile_threads() {
   const auto level =
       env::integer(env::kCompileLevel, 1, 256).value_or(std::max(1u, std::thread::hardware_concurrency()));

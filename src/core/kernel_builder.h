@@ -38,6 +38,11 @@ class SharedKernels {
 /// Source, options, generated text and instantiation: equal for functions of the same program.
 std::string program_name(const KernelSpec&);
 
+/// The programs of the admitted solvers whose names begin with `solver`, each once: of their default points or of all
+/// points. The device need not be there.
+std::vector<KernelSpec> programs_of(SolverList, const DeviceInfo&, const ProblemBase&, const Constraints&,
+                                    std::string_view solver, bool all_points);
+
 /// A program compiled without a device, as the caches store it, and the compiler's log.
 struct CompiledProgram {
   std::string binary, log;

@@ -256,6 +256,11 @@ std::vector<Candidate> Call::allowed_solutions() const {
 
 Candidate Call::candidate(std::uint64_t id) const { return candidate_of(request_, primitive_, id); }
 
+std::vector<KernelSpec> Call::programs(const DeviceInfo& device, std::string_view solver, bool all_points) const {
+  const SolverList solvers = primitive_.solvers(request_.problem, device.kind);
+  return programs_of(solvers, device, request_.problem, request_.constraints, solver, all_points);
+}
+
 TunedAll Call::tune(const TuneAll& how) const {
   auto tuned = tune_all(request_, how);
   if (tuned.candidates.empty()) fail_unsolved(request_);

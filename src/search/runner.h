@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/handle.h"
@@ -70,6 +71,9 @@ class Call {
 
   /// Solver `id` with its best known tune point; BadParm with the reason if it does not apply.
   Candidate candidate(std::uint64_t id) const;
+
+  /// See programs_of: those of this problem's solvers on a device, which may be another one than the handle's.
+  std::vector<KernelSpec> programs(const DeviceInfo&, std::string_view solver, bool all_points) const;
 
   /// Tunes every solver on private data. Throws when nothing applies.
   TunedAll tune(const TuneAll&) const;

@@ -286,7 +286,8 @@ TEST(Sm90Templates, ActivationsOfPlanesDoNotSpill) {
                       std::array{filter * filter * channels, std::int64_t{1}, filter * channels, channels});
     p.y = make_tensor(DataType::kHalf, std::array{images, channels, side, side}, {});
     p.epilogue = {.bias = true, .activation = activation};
-    for (KernelSpec& spec : convolution::programs(usual_device(kArchitecture), p, {}, "ConvHopperFwd", true))
+    for (KernelSpec& spec : programs_of(convolution::solvers(convolution::Direction::kForward, DeviceKind::kCuda),
+                                        usual_device(kArchitecture), p, {}, "ConvHopperFwd", true))
       if (spec.instantiation.find("ConvHalo<") != std::string::npos) chosen.push_back(std::move(spec));
   }
   ASSERT_FALSE(chosen.empty());

@@ -493,7 +493,7 @@ void warm_problems(World& w) {
     d.refuse({kBad, miopenStatusNotInitialized, miopenStatusNotImplemented});
   }
   if (d.wrong()) {
-    solver = "Softmax";
+    solver = "Abacus";
     d.bad();
   }
   std::size_t programs = 9, compiled = 9;

@@ -474,7 +474,9 @@ TEST_F(Processes, WarmFillsTheCacheOnce) {
 
 TEST_F(Processes, WarmFillsTheCacheForTuning) {
   const std::string list = (folder_ / "list").string(), warm = "warm --device cuda-sm90 --problems " + list;
+  const std::string fused_list = list + ".fused";
   std::ofstream(list) << kConv << "\n";
+  std::ofstream(fused_list) << kConv << " --fuse n3\n";
   const Outcome one = driver("", warm + " --solver ConvGpuImplicitGemm");
   EXPECT_EQ(one.status, 0) << one.text;
   EXPECT_TRUE(has(one, "^cuda-sm90 +1 programs, 1 compiled"));
@@ -484,6 +486,9 @@ TEST_F(Processes, WarmFillsTheCacheForTuning) {
   EXPECT_FALSE(has(driver("MIOPEN_LOG_LEVEL=5 MIOPEN_FIND_ENFORCE=3", kConv), "compiled primitives/convolution"))
       << "with a driver the same programs have the same keys";
   EXPECT_EQ(driver("", warm + " --solver None").status, 1);
+  const std::string fused = "warm --device cuda-sm90 --problems " + fused_list;
+  EXPECT_TRUE(has(driver("", fused), "^cuda-sm90 +[0-9]+ programs, [1-9][0-9]* compiled"));
+  EXPECT_TRUE(has(driver("", fused), " 0 compiled"));
   EXPECT_EQ(driver("", "warm --device cuda-sm90 --points all").status, 2);
 }
 

@@ -10,8 +10,10 @@
 #include "capi/common/arguments.h"
 #include "capi/common/guard.h"
 #include "capi/common/handle.h"
+#include "capi/find2/chain.h"
 #include "capi/find2/problem.h"
 #include "core/kernel_builder.h"
+#include "core/registry.h"
 #include "primitives/activation/activation.h"
 #include "primitives/tensor_ops/tensor_ops.h"
 
@@ -65,6 +67,23 @@ void add_problems(capi::ConvolutionCall call, std::deque<convolution::Problem>& 
     call.problem.scalars = scalars;
     wanted.push_back({&problems.emplace_back(call.problem), call.constraints});
   }
+}
+
+/// The searches that a problem consists of: one, or those of the stages of a chain.
+std::vector<search::Call> search_calls(Handle& handle, const capi::ProblemCall& problem) {
+  if (const auto* chain = std::get_if<capi::ChainCall>(&problem)) return chain->chain->search_calls(handle);
+  std::vector<search::Call> one;
+  one.push_back(std::visit([&](const auto& call) { return capi::search_call(handle, call); }, problem));
+  return one;
+}
+
+/// BadParm unless the name of a solver begins so.
+void require_solver(std::string_view begin) {
+  for (const SolverList& solvers : registered_solvers())
+    for (const SolverBase* s : solvers)
+      if (std::string_view(s->info().name).starts_with(begin)) return;
+  fail(Status::kBadParm,
+       "no solver has a name that begins with '{}'; docs/support.md and docs/safety.md have the names", begin);
 }
 
 /// A device, or an architecture without its device, that programs are compiled for.
@@ -125,20 +144,16 @@ miopenStatus_t polymioWarmProblems(const char* device, const miopenProblem_t* pr
                                    const char* solver, int all_points, size_t* programs, size_t* compiled) {
   return guard([&] {
     const Target target(not_null(device, "device"));
-    const std::string begin = solver ? solver : "";
-    const auto is_named = [&](const SolverBase* s) { return std::string_view(s->info().name).starts_with(begin); };
-    require(std::ranges::any_of(convolution::all_solvers(), is_named),
-            "no solver of convolutions has a name that begins with '{}'; docs/support.md has the names", begin);
+    const std::string_view begin = solver ? solver : "";
+    require_solver(begin);
+    Handle host("cpu", nullptr);
     Programs wanted;
     std::set<std::string> seen;
     for (size_t i = 0; i < count; ++i) {
-      const capi::ProblemCall any = capi::make_call(deref(not_null(problems, "problems")[i]), Status::kBadParm);
-      const auto* call = std::get_if<capi::ConvolutionCall>(&any);
-      require(call, "problem {} is not a convolution, allowed: convolutions", i);
-      convolution::validate(call->problem);
-      for (KernelSpec& spec :
-           convolution::programs(target.info(), call->problem, call->constraints, begin, all_points != 0))
-        if (seen.insert(program_name(spec)).second) wanted.push_back(std::move(spec));
+      const capi::ProblemCall problem = capi::make_call(deref(not_null(problems, "problems")[i]), Status::kBadParm);
+      for (const search::Call& call : search_calls(host, problem))
+        for (KernelSpec& spec : call.programs(target.info(), begin, all_points != 0))
+          if (seen.insert(program_name(spec)).second) wanted.push_back(std::move(spec));
     }
     const size_t made = target.compile(wanted);
     if (programs) *programs = wanted.size();

@@ -139,11 +139,6 @@ SolverList all_solvers();
 /// `others` also for rarer ones and unaligned pointers. The device need not be there.
 std::vector<KernelSpec> base_programs(const DeviceInfo&, bool others = false);
 
-/// The programs of the admitted solvers for a problem whose names begin with `solver`, each once: of their default
-/// points or of all points. The device need not be there.
-std::vector<KernelSpec> programs(const DeviceInfo&, const Problem&, const Constraints&, std::string_view solver,
-                                 bool all_points);
-
 /// A problem as the runner sees it: find, immediate mode, tuning and plans. Validates the problem, which must outlive
 /// the call; NotInitialized while the stream is being captured.
 search::Call make_call(Handle&, const Problem&, const Constraints&);

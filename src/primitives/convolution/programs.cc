@@ -1,5 +1,4 @@
-// The GPU programs of a problem, and those that serve nearly every convolution: what the solvers need for a few typical
-// problems.
+// The GPU programs that serve nearly every convolution: what the solvers need for a few typical problems.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <set>
@@ -38,21 +37,6 @@ Problem make_problem(const UsualShape& s, std::int64_t images, Direction directi
 }
 
 }  // namespace
-
-std::vector<KernelSpec> programs(const DeviceInfo& device, const Problem& p, const Constraints& constraints,
-                                 std::string_view solver, bool all_points) {
-  std::vector<KernelSpec> all;
-  std::set<std::string> seen;
-  for (const SolverBase* s : solvers(p.direction, device.kind)) {
-    if (!std::string_view(s->info().name).starts_with(solver) || !admit(*s, device, p, constraints)) continue;
-    std::vector<TunePoint> points = all_points ? valid_points(*s, device, p) : std::vector<TunePoint>();
-    points.push_back(s->default_point(device, p));
-    for (const TunePoint& point : points)
-      for (KernelSpec& spec : s->kernel_specs(device, p, point))
-        if (seen.insert(program_name(spec)).second) all.push_back(std::move(spec));
-  }
-  return all;
-}
 
 std::vector<KernelSpec> base_programs(const DeviceInfo& device, bool others) {
   std::vector<KernelSpec> programs;

@@ -144,6 +144,13 @@ search::Call Chain::search_call(Handle& handle, const Constraints& allowed) cons
   return call_of(handle, main(), allowed);
 }
 
+std::vector<search::Call> Chain::search_calls(Handle& handle) const {
+  std::vector<search::Call> calls;
+  for (const Stage& s : stages_)
+    if (!as<Stage::AddBias>(s)) calls.push_back(call_of(handle, s, {}));
+  return calls;
+}
+
 SolverList Chain::solvers(DeviceKind kind) const {
   const Stage& s = main();
   if (const auto* p = as<convolution::Problem>(s)) return convolution::solvers(p->direction, kind);

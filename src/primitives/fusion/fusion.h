@@ -96,6 +96,8 @@ class Chain {
   /// Its solvers, best first.
   std::vector<search::Candidate> solutions(Handle&, const Constraints&) const;
   search::Call search_call(Handle&, const Constraints&) const;
+  /// Those of every stage that has solvers.
+  std::vector<search::Call> search_calls(Handle&) const;
   SolverList solvers(DeviceKind) const;
 
   /// Chooses solvers without running any and makes the plans of convolutions. `choice` has solver and point of the main
