@@ -30,16 +30,42 @@ void check(miopenStatus_t status, const char* function) {
   throw RunError(fmt::format("{}: {}{}{}", function, miopenGetErrorString(status), text.empty() ? "" : ": ", text));
 }
 
-Session::Session(const std::string& device_name) : device{} {
+namespace {
+
+miopenHandle_t create_handle(const std::string& device_name) {
   miopenHandle_t raw = nullptr;
   if (device_name.empty()) {
     check(miopenCreate(&raw), "miopenCreate");
   } else {
     check(polymioCreateOnDevice(&raw, device_name.c_str()), "polymioCreateOnDevice");
   }
-  handle.reset(raw);
+  return raw;
+}
+
+}  // namespace
+
+Session::Session(const std::string& device_name) : Session(create_handle(device_name)) {}
+
+Session::Session(miopenHandle_t raw) : handle(raw), device{} {
   device.size = sizeof(device);
   check(polymioGetHandleDevice(raw, &device), "polymioGetHandleDevice");
+}
+
+Session Session::collector() {
+  miopenHandle_t raw = nullptr;
+  check(polymioCreateCollector(&raw), "polymioCreateCollector");
+  Session session(raw);
+  session.computes = false;
+  return session;
+}
+
+std::vector<OwnedProblem> Session::take_problems() const {
+  std::vector<OwnedProblem> all;
+  for (miopenProblem_t raw = nullptr;;) {
+    check(polymioTakeProblem(get(), &raw), "polymioTakeProblem");
+    if (raw == nullptr) return all;
+    all.emplace_back(raw);
+  }
 }
 
 TensorDescriptor make_tensor(int type, const std::vector<std::int64_t>& lens, const std::vector<std::int64_t>& strides,
@@ -69,7 +95,7 @@ void require_memory(const Session& session, std::size_t bytes, const char* what)
 }
 
 Buffer::Buffer(const Session& session, std::size_t bytes, const char* what) : session_(&session), bytes_(bytes) {
-  require_memory(session, bytes, what);
+  if (session.computes) require_memory(session, bytes, what);
   const miopenStatus_t status = polymioMalloc(session.get(), &device_, bytes);
   if (status != miopenStatusSuccess || (device_ == nullptr && bytes > 0)) {
     throw RunError(fmt::format("{} needs {:.1f} MiB, which {} ({:.1f} MiB in all) cannot give: {}", what,

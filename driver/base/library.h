@@ -50,7 +50,7 @@ Owned<T, Destroy> create(miopenStatus_t (*make)(T*), const char* function) {
 using Handle = Owned<miopenHandle_t, miopenDestroy>;
 using TensorDescriptor = Owned<miopenTensorDescriptor_t, miopenDestroyTensorDescriptor>;
 using ConvDescriptor = Owned<miopenConvolutionDescriptor_t, miopenDestroyConvolutionDescriptor>;
-using ConvProblem = Owned<miopenProblem_t, miopenDestroyProblem>;
+using OwnedProblem = Owned<miopenProblem_t, miopenDestroyProblem>;
 
 // A handle and the device it works on.
 struct Session {
@@ -60,6 +60,15 @@ struct Session {
   // Empty name: the library's choice of device.
   explicit Session(const std::string& device_name);
   miopenHandle_t get() const { return handle.get(); }
+
+  // One whose calls compute nothing, and which holds their problems.
+  static Session collector();
+  bool computes = true;
+  // Those of the calls since the last call of this.
+  std::vector<OwnedProblem> take_problems() const;
+
+ private:
+  explicit Session(miopenHandle_t raw);
 };
 
 TensorDescriptor make_tensor(int type, const std::vector<std::int64_t>& lens, const std::vector<std::int64_t>& strides,

@@ -29,7 +29,7 @@ std::string text_of(miopenStatus_t (*ask)(miopenHandle_t, miopenProblem_t, char*
 void fuse_bias(miopenProblem_t convolution, const Problem& p) {
   miopenProblem_t raw = nullptr;
   check(miopenCreateBiasProblem(&raw, miopenProblemDirectionForward), "miopenCreateBiasProblem");
-  const ConvProblem owner(raw);
+  const OwnedProblem owner(raw);
   std::vector<std::int64_t> lens(p.tensors[kY].lens.size(), 1);
   lens[1] = p.tensors[kY].lens[1];
   const auto bias = make_tensor(static_cast<int>(p.tensors[kY].type), lens, tensor_strides(lens, "", {}), kNoType);
@@ -41,7 +41,7 @@ void fuse_norm(miopenProblem_t convolution, const Problem& p) {
   miopenProblem_t raw = nullptr;
   check(miopenCreateBatchnormProblem(&raw, miopenBNSpatial, false, miopenProblemDirectionInference),
         "miopenCreateBatchnormProblem");
-  const ConvProblem owner(raw);
+  const OwnedProblem owner(raw);
   std::vector<std::int64_t> lens(p.tensors[kY].lens.size(), 1);
   lens[1] = p.tensors[kY].lens[1];
   const int type = p.tensors[kY].type == reference::Type::kDouble ? kDouble : kFloat;
@@ -59,7 +59,7 @@ void fuse_activation(miopenProblem_t convolution, int mode) {
   miopenProblem_t raw = nullptr;
   check(miopenCreateActivationProblem(&raw, descriptor.get(), miopenProblemDirectionForward),
         "miopenCreateActivationProblem");
-  const ConvProblem owner(raw);
+  const OwnedProblem owner(raw);
   check(miopenFuseProblems(convolution, raw), "miopenFuseProblems");
 }
 
@@ -233,13 +233,13 @@ std::string solution_name(std::uint64_t id) {
   return polymioGetSolutionName(id, &name) == miopenStatusSuccess ? name : "UNKNOWN";
 }
 
-ConvProblem make_problem(const Problem& p) {
+OwnedProblem make_problem(const Problem& p) {
   const miopenProblemDirection_t direction = p.direction == kForward        ? miopenProblemDirectionForward
                                              : p.direction == kBackwardData ? miopenProblemDirectionBackward
                                                                             : miopenProblemDirectionBackwardWeights;
   miopenProblem_t raw = nullptr;
   check(miopenCreateConvProblem(&raw, p.conv.get(), direction), "miopenCreateConvProblem");
-  ConvProblem owner(raw);
+  OwnedProblem owner(raw);
   const miopenTensorArgumentId_t ids[] = {miopenTensorConvolutionX, miopenTensorConvolutionW, miopenTensorConvolutionY};
   for (int role = kX; role <= kY; ++role) {
     check(miopenSetProblemTensorDescriptor(raw, ids[role], p.descriptor(static_cast<Role>(role))),
@@ -253,13 +253,14 @@ ConvProblem make_problem(const Problem& p) {
   return owner;
 }
 
-std::string explain(const Session& session, const Problem& p) {
-  const ConvProblem problem = make_problem(p);
-  return text_of(polymioExplain, "polymioExplain", session, problem.get());
+std::string explain(const Session& session, const Problem& p) { return explain(session, make_problem(p).get()); }
+
+std::string explain(const Session& session, miopenProblem_t problem) {
+  return text_of(polymioExplain, "polymioExplain", session, problem);
 }
 
 std::string diagnose(const Session& session, const Problem* p) {
-  const ConvProblem problem = p == nullptr ? nullptr : make_problem(*p);
+  const OwnedProblem problem = p == nullptr ? nullptr : make_problem(*p);
   return text_of(polymioDiagnose, "polymioDiagnose", session, problem.get());
 }
 

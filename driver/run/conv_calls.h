@@ -37,9 +37,10 @@ void run_solution(const Session& session, const Problem& problem, const DeviceDa
 std::string solution_name(std::uint64_t id);
 
 // The problem with all its descriptors, for calls that take one.
-ConvProblem make_problem(const Problem& problem);
+OwnedProblem make_problem(const Problem& problem);
 
 // polymioExplain's JSON text.
+std::string explain(const Session& session, miopenProblem_t problem);
 std::string explain(const Session& session, const Problem& problem);
 
 // polymioDiagnose's JSON text; `problem` may be null.

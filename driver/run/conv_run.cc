@@ -302,6 +302,7 @@ class Convolution final : public Operation {
   std::string title(Direction which) const override { return fmt::format("{} Convolution", direction_title(which)); }
   std::string line(Direction which) override { return problem_line(args_, which); }
   double cost() const override { return driver::cost(args_); }
+  std::vector<OwnedProblem> problems(Direction which) override;
   std::vector<Result> run(const Session& session, Direction which, bool print) override;
   void report(const Session& session, const std::string& title, const std::vector<Result>& results) const override;
   std::optional<int> run_instead() override {
@@ -327,6 +328,12 @@ void Convolution::inherit(const Operation& outer) {
   args_.math = args.math;
   args_.deterministic = args.deterministic;
   args_.directions = args.directions;
+}
+
+std::vector<OwnedProblem> Convolution::problems(Direction which) {
+  std::vector<OwnedProblem> one;
+  one.push_back(make_problem(Problem(args_, which)));
+  return one;
 }
 
 std::vector<Result> Convolution::run(const Session& session, Direction which, bool print) {

@@ -5,12 +5,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 #include "driver/base/library.h"
 #include "driver/base/flags.h"
-#include "driver/run/conv_calls.h"
 #include "driver/run/list.h"
 
 namespace polymio::driver {
@@ -28,12 +29,13 @@ std::vector<polymioDeviceInfo_t> all_devices() {
   return devices;
 }
 
-/// Every direction of the convolutions of a list.
-std::vector<ConvProblem> problems_of(const std::string& list) {
-  std::vector<ConvProblem> problems;
-  for (const ListItem& item : read_list(list))
+/// Those of a list, in each of their directions.
+std::vector<OwnedProblem> problems_of(const std::string& list) {
+  std::vector<OwnedProblem> problems;
+  for (const auto& operation : read_operations(list))
     for (const Direction direction : kDirections)
-      if ((direction_mask(item.args) & direction) != 0) problems.push_back(make_problem(Problem(item.args, direction)));
+      if ((operation->directions() & direction) != 0)
+        std::ranges::move(operation->problems(direction), std::back_inserter(problems));
   return problems;
 }
 
@@ -71,7 +73,7 @@ int run_warm(std::span<const std::string> arguments) {
       {"", "device", Texts{&names, "NAME"},
        "a device (cuda:0), or an architecture (cuda-sm90) that need not be there;\n"
        "may be repeated; default: every GPU"},
-      {"", "problems", Text{&list, "FILE"}, "file with one convolution per line, as for --from-list"},
+      {"", "problems", Text{&list, "FILE"}, "file with one problem per line, as for --from-list"},
       {"", "solver", Text{&solver, "NAME"}, "with --problems: solvers whose names begin so (default: all)"},
       {"", "points", Name{&points, kPoints}, "with --problems: tune points"}};
   if (!parse_or_help(kCommand, flags, arguments)) return 0;
@@ -81,9 +83,9 @@ int run_warm(std::span<const std::string> arguments) {
     for (const polymioDeviceInfo_t& info : all_devices())
       if (info.kind != polymioDeviceCpu) names.emplace_back(info.name);
   if (names.empty()) throw RunError("there is no GPU; 'MIOpenDriver devices' says why");
-  const std::vector<ConvProblem> problems = list.empty() ? std::vector<ConvProblem>() : problems_of(list);
+  const std::vector<OwnedProblem> problems = list.empty() ? std::vector<OwnedProblem>() : problems_of(list);
   std::vector<miopenProblem_t> given;
-  for (const ConvProblem& p : problems) given.push_back(p.get());
+  for (const OwnedProblem& p : problems) given.push_back(p.get());
   for (const std::string& name : names) {
     const auto start = std::chrono::steady_clock::now();
     std::size_t programs = 0, compiled = 0;

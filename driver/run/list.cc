@@ -39,9 +39,23 @@ std::string read_text(const std::string& path) {
   return read_whole(path);
 }
 
-// Calls `use` with the number and the arguments of each line of this primitive. ArgErrors get the line's number.
-void for_each_line(const std::string& path, const Primitive& primitive,
-                   const std::function<void(std::int64_t, const std::vector<std::string>&)>& use) {
+// Which lines of a list are used.
+struct LineFilter {
+  std::function<bool(const Primitive&)> takes;
+  std::string noun;          // of what they have
+  const char *others, *why;  // what the skipped ones are of, and what to do about them
+};
+
+LineFilter only(const Primitive& primitive) {
+  std::string noun(primitive.label);
+  for (char& c : noun) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return {[&](const Primitive& found) { return found.bases.primitive == primitive.bases.primitive; }, noun,
+          "other primitives", "their own commands run them, as in 'pool --from-list'"};
+}
+
+// Calls `use` with the number, the primitive and the arguments of each selected line. ArgErrors get the line's number.
+void for_each_line(const std::string& path, const LineFilter& filter,
+                   const std::function<void(std::int64_t, const Primitive&, const std::vector<std::string>&)>& use) {
   std::istringstream file(read_text(path));
   std::int64_t number = 0, others = 0, used = 0;
   for (std::string line; std::getline(file, line);) {
@@ -52,7 +66,7 @@ void for_each_line(const std::string& path, const Primitive& primitive,
     const std::vector<std::string> arguments = split_line(line.substr(0, line.find(" #")));
     if (arguments.empty() || arguments[0].starts_with('#')) continue;
     const Primitive* const found = find_primitive(arguments[0]);
-    if (found != nullptr && found->bases.primitive != primitive.bases.primitive) {
+    if (found != nullptr && !filter.takes(*found)) {
       ++others;
       continue;
     }
@@ -61,35 +75,39 @@ void for_each_line(const std::string& path, const Primitive& primitive,
       if (found == nullptr) {
         throw ArgError(fmt::format("Incorrect BaseArg '{}', allowed: {}", arguments[0], all_bases()));
       }
-      use(number, arguments);
+      use(number, *found, arguments);
     } catch (const ArgError& error) {
       throw ArgError(fmt::format("{}:{}: {}", path, number, error.what()));
     }
   }
   if (others > 0) {
-    fmt::print(stderr, "{}: {} of other primitives {} skipped: their own commands run them, as in 'pool --from-list'\n",
-               path, others == 1 ? "1 line" : fmt::format("{} lines", others), others == 1 ? "is" : "are");
+    fmt::print(stderr, "{}: {} of {} {} skipped: {}\n", path, others == 1 ? "1 line" : fmt::format("{} lines", others),
+               filter.others, others == 1 ? "is" : "are", filter.why);
   }
-  if (used > 0) return;
-  std::string noun(primitive.label);
-  for (char& c : noun) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  throw ArgError(fmt::format("'{}' has no {}, allowed: one problem per line", path, noun));
+  if (used == 0) throw ArgError(fmt::format("'{}' has no {}, allowed: one problem per line", path, filter.noun));
 }
 
 std::size_t count_directions(const Operation& operation) {
   return static_cast<std::size_t>(__builtin_popcountll(static_cast<unsigned long long>(operation.directions())));
 }
 
+// `outer` may be null.
+std::unique_ptr<Operation> operation_of(const Primitive& primitive, const std::vector<std::string>& arguments,
+                                        const Operation* outer) {
+  auto operation = primitive.make(arguments[0]);
+  if (outer != nullptr) operation->inherit(*outer);
+  parse_flags({arguments[0], "", ""}, operation->flags(), std::span(arguments).subspan(1));
+  operation->check_flags();
+  return operation;
+}
+
 // The operations of the list of `outer`.
 std::vector<std::unique_ptr<Operation>> operations_of(const Operation& outer, const Primitive& primitive) {
   std::vector<std::unique_ptr<Operation>> all;
-  for_each_line(outer.run_args().from_list, primitive, [&](std::int64_t, const std::vector<std::string>& arguments) {
-    auto operation = primitive.make(arguments[0]);
-    operation->inherit(outer);
-    parse_flags({arguments[0], "", ""}, operation->flags(), std::span(arguments).subspan(1));
-    operation->check_flags();
-    all.push_back(std::move(operation));
-  });
+  for_each_line(outer.run_args().from_list, only(primitive),
+                [&](std::int64_t, const Primitive& found, const std::vector<std::string>& arguments) {
+                  all.push_back(operation_of(found, arguments, &outer));
+                });
   return all;
 }
 
@@ -97,10 +115,23 @@ std::vector<std::unique_ptr<Operation>> operations_of(const Operation& outer, co
 
 std::vector<ListItem> read_list(const std::string& path) {
   std::vector<ListItem> items;
-  for_each_line(path, *find_primitive("conv"), [&](std::int64_t number, const std::vector<std::string>& arguments) {
-    items.push_back({number, parse(arguments)});
-  });
+  for_each_line(path, only(*find_primitive("conv")),
+                [&](std::int64_t number, const Primitive&, const std::vector<std::string>& arguments) {
+                  items.push_back({number, parse(arguments)});
+                });
   return items;
+}
+
+std::vector<std::unique_ptr<Operation>> read_operations(const std::string& path) {
+  const LineFilter with_solvers{[](const Primitive& primitive) { return !primitive.one_way; },
+                                "problem of a primitive with solvers", "primitives without solvers",
+                                "there is nothing to choose"};
+  std::vector<std::unique_ptr<Operation>> all;
+  for_each_line(path, with_solvers,
+                [&](std::int64_t, const Primitive& primitive, const std::vector<std::string>& arguments) {
+                  all.push_back(operation_of(primitive, arguments, nullptr));
+                });
+  return all;
 }
 
 double cost(const ConvArgs& args) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,10 @@ struct ListItem {
 // The convolutions of a file of driver lines. Lines of other primitives are skipped with a note on standard error.
 // Throws ArgError.
 std::vector<ListItem> read_list(const std::string& path);
+
+// All lines of a file of driver lines as operations. Those of primitives without solvers are skipped with a note on
+// standard error. Throws ArgError.
+std::vector<std::unique_ptr<Operation>> read_operations(const std::string& path);
 
 // Relative cost of one direction, for progress bars and budgets; includes a constant cost per call.
 double cost(const ConvArgs& args);

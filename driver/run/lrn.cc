@@ -39,7 +39,7 @@ class Lrn final : public TensorOperation {
     if (which == kForward) return forward();
     if (std::isnan(reference::load(y.operand.tensor.type, y.host(), 0))) {  // the first call
       forward();
-      forget_explanations();
+      forget_call(session);
       y.buffer().download();
       if (lrn_.workspace) data["scale"].buffer().download();
     }

@@ -159,7 +159,7 @@ class Mha final : public TensorOperation {
         data.add(session, {"amax_s", {reference::Type::kFloat, {1}}, 0, kPassed});
         data.add(session, {"amax_o", {reference::Type::kFloat, {1}}, 0, kPassed});
         Call(session, mha_, problem(kForward), data).run(session, data);
-        forget_explanations();
+        forget_call(session);
       }
       data.kept = std::make_shared<Call>(session, mha_, problem(which), data);
     }

@@ -140,8 +140,8 @@ std::span<const std::string>::iterator find_convolution(std::string_view command
                                   [](const std::string& argument) { return find_primitive(argument) != nullptr; });
   if (found == arguments.end() || conv_bases().type_of(*found) != kNoType) return found;
   throw ArgError(
-      fmt::format("{}: '{}' is no convolution: the command is for convolutions only, allowed: {}; other primitives are "
-                  "tuned by running them with MIOPEN_FIND_ENFORCE=SEARCH",
+      fmt::format("{}: '{}' is no convolution: the command is for convolutions only, allowed: {}; 'tune "
+                  "--from-list' takes other primitives, too",
                   command, *found, fmt::join(conv_bases().names(), " ")));
 }
 

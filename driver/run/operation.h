@@ -32,6 +32,8 @@ class Operation {
   virtual std::string line(Direction which) = 0;         // the key text of the problem
   virtual double cost() const = 0;                       // relative, of one direction
 
+  // What calls of one direction compute, in order; none: the primitive has no solvers.
+  virtual std::vector<OwnedProblem> problems(Direction which) = 0;
   // Runs, times and verifies one direction; with `print` writes MIOpenDriver's lines. An error becomes Result::error.
   virtual std::vector<Result> run(const Session& session, Direction which, bool print) = 0;
   // Called with all results at the end.

@@ -50,7 +50,7 @@ class Pooling final : public TensorOperation {
     // The first run finds the maxima.
     if (index != nullptr && indices_ != index) {
       run_forward(Scalars(1, 0, args_.type == kDouble));
-      forget_explanations();
+      forget_call(session);
     }
     indices_ = index;
     Memory& dy = data["dy"];

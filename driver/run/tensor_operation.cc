@@ -50,6 +50,7 @@ Memory::Memory(const Session& session, Operand which, std::uint64_t seed)
       owner(make_tensor(static_cast<int>(operand.tensor.type), operand.tensor.lens, operand.tensor.strides, kNoType)) {
   if (operand.shared != nullptr) return;
   own = Buffer(session, operand.tensor.bytes(), operand.name);
+  if (!session.computes) return;
   fill(operand, own.host(), seed);
   own.upload();
 }
@@ -202,7 +203,16 @@ std::vector<Result> TensorOperation::run(const Session& session, Direction which
   return {result};
 }
 
-void TensorOperation::forget_explanations() {
+std::vector<OwnedProblem> TensorOperation::problems(Direction which) {
+  if (primitive_.one_way) return {};
+  const Session collector = Session::collector();
+  Operands data(collector, operands(which));
+  launch(collector, which, data);
+  return collector.take_problems();
+}
+
+void TensorOperation::forget_call(const Session& session) {
+  if (!session.computes) session.take_problems();
   if (*polymioGetLastExplanation() != '\0') check(polymioSetExplaining(1), "polymioSetExplaining");
 }
 

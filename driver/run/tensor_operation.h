@@ -88,6 +88,7 @@ class TensorOperation : public Operation {
   std::string title(Direction which) const final;
   std::string line(Direction which) override;
   double cost() const final;
+  std::vector<OwnedProblem> problems(Direction which) final;
   std::vector<Result> run(const Session& session, Direction which, bool print) final;
   // On memory that operands share; only verifies, and throws errors.
   Result run_once(const Session& session, Direction which, bool verified) const;
@@ -116,7 +117,7 @@ class TensorOperation : public Operation {
 
   Flags with_run_flags(Flags all);
   // Of the forward pass that a first backward call runs before its own.
-  static void forget_explanations();
+  static void forget_call(const Session& session);
 
   // The tensors of -I and -O, and their gradients.
   reference::Tensor in() const { return tensor(args_.x_strides()); }

@@ -233,7 +233,7 @@ class PointTimer {
     options.budget_ms = 1e3 * seconds;
     polymioTuneResult_t result{};
     result.size = sizeof(result);
-    const ConvProblem owner = make_problem(problem);
+    const OwnedProblem owner = make_problem(problem);
     check(polymioTune(session.get(), owner.get(), &options, &result), "polymioTune");
     ::setenv(kUserDb, usual_.c_str(), 1);
     nlohmann::ordered_json points = nlohmann::ordered_json::array();

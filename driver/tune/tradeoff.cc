@@ -22,7 +22,7 @@ const char* source_name(polymioSource_t source) {
 }
 
 std::vector<polymioOption_t> options_of(const Session& session, const Problem& problem) {
-  const ConvProblem owner = make_problem(problem);
+  const OwnedProblem owner = make_problem(problem);
   std::size_t count = 0;
   check(polymioGetOptions(session.get(), owner.get(), nullptr, &count), "polymioGetOptions");
   std::vector<polymioOption_t> options(count);

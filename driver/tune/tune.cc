@@ -50,11 +50,12 @@ Flags flags_of(TuneArgs& args) {
 std::vector<TuneProblem> problems_of(const TuneSettings& settings) {
   std::vector<TuneProblem> all;
   std::set<std::string> seen;
-  for (const ListItem& item : read_list(settings.list)) {
+  for (std::unique_ptr<Operation>& read : read_operations(settings.list)) {
+    const std::shared_ptr<Operation> operation = std::move(read);
     for (const Direction direction : kDirections) {
-      if ((direction_mask(item.args) & direction) == 0) continue;
-      if (!seen.insert(problem_line(item.args, direction)).second) continue;
-      all.push_back({item.args, direction, cost(item.args)});
+      if ((operation->directions() & direction) == 0) continue;
+      std::string line = operation->line(direction);
+      if (seen.insert(line).second) all.push_back({operation, direction, std::move(line), operation->cost()});
     }
   }
   std::vector<double> costs;
@@ -68,8 +69,9 @@ constexpr const char* kHeader = "problem                       untuned   tuned  
 
 std::string row_text(const TuneRow& row) {
   if (!row.error.empty()) return fmt::format("FAILED {}\n  {}", row.line, row.error);
+  const bool convolution = conv_bases().type_of(row.line.substr(0, row.line.find(' '))) != kNoType;
   const bool both = row.before_ms > 0 && row.after_ms > 0;
-  return fmt::format("{:<29} {:>7} {:>7.4g} {:>5} {:>4}{} {}", shape_text(row.line, false),
+  return fmt::format("{:<29} {:>7} {:>7.4g} {:>5} {:>4}{} {}", convolution ? shape_text(row.line, false) : row.line,
                      both ? fmt::format("{:.4g}", row.before_ms) : "-", row.after_ms,
                      both ? fmt::format("{:.2f}", row.before_ms / row.after_ms) : "-", row.candidates,
                      row.complete ? " " : "+", row.solver);
@@ -82,7 +84,11 @@ class Tally {
 
   void add(const TuneRow& row) {
     candidates_ += row.candidates;
-    if (!row.problem.empty()) keys_.insert(row.problem);
+    for (std::size_t at = 0; at < row.problem.size();) {
+      const std::size_t end = std::min(row.problem.find(kPartsOfProblem, at), row.problem.size());
+      keys_.insert(row.problem.substr(at, end - at));
+      at = end + kPartsOfProblem.size();
+    }
     auto [place, fresh] = rows_.try_emplace(row.architecture + ' ' + row.line, row);
     if (fresh) return;
     const double before = place->second.before_ms;  // only the first row's time is untuned
@@ -153,7 +159,7 @@ class Output {
     double total = 0;
     for (const TuneProblem& problem : problems) {
       total += problem.cost * static_cast<double>(classes);
-      costs_[problem_line(problem.args, problem.direction)] = problem.cost;
+      costs_[problem.line] = problem.cost;
     }
     bar_.emplace(fmt::format("{} problems", problems.size()), total);
     line(kHeader);

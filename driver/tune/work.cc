@@ -78,30 +78,43 @@ double time_before(const nlohmann::json& before, const nlohmann::json& after, co
   return old.measured_ms;
 }
 
+void append(std::string& all, std::string_view part) {
+  if (!all.empty()) all += kPartsOfProblem;
+  all += part;
+}
+
+// Adds a problem, or a part of a fused one, to the row.
+void tune_part(const Session& session, miopenProblem_t problem, const polymioTuneOptions_t& options, Watch& watch,
+               TuneRow& row) {
+  watch.first_ms.clear();
+  const auto before = nlohmann::json::parse(explain(session, problem));
+  append(row.problem, before.value("problem", ""));
+  polymioTuneResult_t result{};
+  result.size = sizeof(result);
+  check(polymioTune(session.get(), problem, &options, &result), "polymioTune");
+  row.complete = row.complete && result.complete != 0;
+  row.candidates += result.candidates;
+  append(row.solver, solution_name(result.solution_id));
+  row.after_ms += static_cast<double>(result.time);
+  row.before_ms += result.candidates > 0 ? time_before(before, nlohmann::json::parse(explain(session, problem)), watch)
+                                         : static_cast<double>(result.time);
+}
+
 TuneRow tune_one(const Session& session, const TuneProblem& item, double seconds, bool again, Watch& watch) {
   TuneRow row;
   row.architecture = session.device.architecture;
-  row.line = problem_line(item.args, item.direction);
-  watch.first_ms.clear();
+  row.line = item.line;
   try {
-    const Problem problem(item.args, item.direction);
-    const auto before = nlohmann::json::parse(explain(session, problem));
-    row.problem = before.value("problem", "");
+    const std::vector<OwnedProblem> parts = item.operation->problems(item.direction);
     polymioTuneOptions_t options{};
     options.size = sizeof(options);
-    options.budget_ms = seconds * 1e3;
+    options.budget_ms = seconds * 1e3 / static_cast<double>(parts.size());
     options.again = again ? 1 : 0;
-    polymioTuneResult_t result{};
-    result.size = sizeof(result);
-    const ConvProblem owner = make_problem(problem);
-    check(polymioTune(session.get(), owner.get(), &options, &result), "polymioTune");
-    row.complete = result.complete != 0;
-    row.candidates = result.candidates;
-    row.solver = solution_name(result.solution_id);
-    row.after_ms = static_cast<double>(result.time);
-    if (row.candidates > 0)
-      row.before_ms = time_before(before, nlohmann::json::parse(explain(session, problem)), watch);
+    row.complete = true;
+    for (const OwnedProblem& part : parts) tune_part(session, part.get(), options, watch, row);
+    if (row.candidates == 0) row.before_ms = 0;  // no part was measured
   } catch (const std::exception& error) {
+    row.complete = false;
     row.error = error.what();
   }
   return row;

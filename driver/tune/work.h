@@ -4,19 +4,22 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "driver/run/conv_args.h"
+#include "driver/run/operation.h"
 #include "driver/base/progress.h"
 #include "driver/tune/plan.h"
 
 namespace polymio::driver {
 
 struct TuneProblem {
-  ConvArgs args;
+  std::shared_ptr<Operation> operation;
   Direction direction;
+  std::string line;  // in the driver's syntax
   double cost;
 };
 
@@ -33,7 +36,7 @@ struct TuneSettings {
 struct TuneRow {
   std::string architecture;  // class of the device
   std::string line;          // the problem in the driver's syntax
-  std::string problem;       // its key in databases
+  std::string problem;       // its key in databases; kPartsOfProblem between those of a fused one
   std::string error;
   bool complete = false;
   std::size_t candidates = 0;
@@ -41,6 +44,8 @@ struct TuneRow {
   double before_ms = 0;  // time of the choice before tuning; 0: unknown
   double after_ms = 0;
 };
+
+inline constexpr std::string_view kPartsOfProblem = " + ";
 
 nlohmann::ordered_json to_json(const TuneRow& row);
 TuneRow row_of(const nlohmann::json& json);

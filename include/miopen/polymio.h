@@ -77,6 +77,16 @@ MIOPEN_EXPORT miopenStatus_t polymioGetMatrixLibrary(int index, const char** tex
 /// if there is none, NotInitialized with the reason if there is no device of this kind. Free it with miopenDestroy.
 MIOPEN_EXPORT miopenStatus_t polymioCreateOnDevice(miopenHandle_t* handle, const char* device);
 
+/// Creates a handle on the CPU whose calls check their arguments and compute nothing (find is NotImplemented). They
+/// leave the problems that they are of to polymioTakeProblem, at most one for calls that are equal. Free it with
+/// miopenDestroy.
+MIOPEN_EXPORT miopenStatus_t polymioCreateCollector(miopenHandle_t* handle);
+
+/// The oldest problem that the calls with such a handle have left, null if there is none, of any primitive that has
+/// solvers. It is for this header's functions; miopenFindSolutions and polymioPrepare return NotImplemented. Buffers of
+/// the calls need not be alive. BadParm for other handles. Free it with miopenDestroyProblem.
+MIOPEN_EXPORT miopenStatus_t polymioTakeProblem(miopenHandle_t handle, miopenProblem_t* problem);
+
 /// Describes the device of a handle.
 MIOPEN_EXPORT miopenStatus_t polymioGetHandleDevice(miopenHandle_t handle, polymioDeviceInfo_t* info);
 

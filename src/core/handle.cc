@@ -85,6 +85,21 @@ void Handle::set_tuning_callback(TuningCallback callback) {
   tuning_callback_ = std::move(callback);
 }
 
+void Handle::collect(CollectedProblem problem) {
+  const std::scoped_lock lock(collected_mutex_);
+  for (const CollectedProblem& c : collected_)
+    if (c.problem->equals(*problem.problem) && c.constraints == problem.constraints) return;
+  collected_.push_back(std::move(problem));
+}
+
+std::optional<CollectedProblem> Handle::take_problem() {
+  const std::scoped_lock lock(collected_mutex_);
+  if (collected_.empty()) return std::nullopt;
+  CollectedProblem first = std::move(collected_.front());
+  collected_.pop_front();
+  return first;
+}
+
 void Handle::set_allocator(AllocatorFunction a, DeallocatorFunction d, void* context) {
   const std::scoped_lock lock(allocator_mutex_);
   allocator_ = {a, d, context};
@@ -124,6 +139,7 @@ std::shared_ptr<void> Handle::keep(std::size_t bytes) {
 }
 
 void Handle::run(FunctionRef<void(Stream&)> work) {
+  if (collects_) return;
   wait_for_queues(*stream_);
   if (!profiling_ || stream_->capturing()) {
     work(*stream_);

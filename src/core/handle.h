@@ -3,8 +3,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -22,6 +24,17 @@ struct TuningProgress {
   std::size_t done, total;  // candidates
   double best_us;           // infinite before the first result
   double eta_seconds;       // expected time for the rest
+};
+
+namespace search {
+class Primitive;
+}
+
+/// What a call would have computed.
+struct CollectedProblem {
+  const search::Primitive* primitive;
+  std::shared_ptr<const ProblemBase> problem;
+  Constraints constraints;
 };
 
 using AllocatorFunction = void* (*)(void* context, std::size_t bytes);
@@ -81,6 +94,13 @@ class Handle {
   TuningCallback tuning_callback() const;
   void set_tuning_callback(TuningCallback);
 
+  /// From now on calls compute nothing: they leave their problems, one for each plan that they would have made.
+  void collect_problems() { collects_ = true; }
+  bool collects() const { return collects_; }
+  void collect(CollectedProblem);
+  /// The oldest that was collected, or nothing.
+  std::optional<CollectedProblem> take_problem();
+
   void enable_profiling(bool on) {
     profiling_ = on;
     kernel_ms_ = 0;
@@ -127,6 +147,9 @@ class Handle {
   std::unique_ptr<std::thread> background_;
   std::atomic<bool> background_busy_{false};
   int background_process_ = 0;  // the process that started the thread: a forked child does not have it
+  std::atomic<bool> collects_{false};
+  std::mutex collected_mutex_;
+  std::deque<CollectedProblem> collected_;
   std::atomic<bool> profiling_{false};
   std::atomic<bool> adds_times_{false};
   std::atomic<float> kernel_ms_{0};

@@ -215,6 +215,8 @@ std::size_t Call::find_workspace(FindMode mode) const {
 }
 
 std::vector<Candidate> Call::find(FindOptions options, const void* args) const {
+  if (request_.handle.collects())
+    fail(Status::kNotImplemented, "find runs solvers, and a handle that collects problems computes nothing");
   options.only = only();
   const auto best = best_per_algorithm(search::find(request_, options, args));
   if (best.empty()) fail_unsolved(request_);
@@ -267,7 +269,16 @@ TunedAll Call::tune(const TuneAll& how) const {
   return tuned;
 }
 
+/// The workspace belongs to the call, which knows another device's needs only.
+Plan Call::collect() const {
+  Constraints allowed = request_.constraints;
+  allowed.workspace_limit = SIZE_MAX;
+  request_.handle.collect({&primitive_, request_.problem.clone(), allowed});
+  return {[](Stream&, const void*) {}, request_.solvers[0]};
+}
+
 Plan Call::plan(const Candidate& c) const {
+  if (request_.handle.collects()) return collect();
   Stream& stream = request_.handle.stream();
   const ProblemBase& problem = request_.problem;
   return primitive_.finish(
@@ -344,6 +355,7 @@ Plan Call::plan_of_algorithm(int algorithm, unsigned enabled) const {
 }
 
 Plan Call::first_plan() const {
+  if (request_.handle.collects()) return collect();
   const auto allowed = only();
   Request rq = request_;
   if (!allowed.empty()) rq.solvers = allowed;

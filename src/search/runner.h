@@ -102,6 +102,7 @@ class Call {
   [[noreturn]] void fail_unsolved(const Request&) const;
   [[noreturn]] void fail_algorithm(int algorithm, unsigned enabled) const;
   Plan online_plan() const;
+  Plan collect() const;
 
   const Primitive& primitive_;
   std::unique_ptr<const ResultCheck> check_;

@@ -81,6 +81,44 @@ TEST(Devices, HandlesByName) {
   expect_bad(polymioCreateOnDevice(nullptr, "cpu"), {"handle is null"});
 }
 
+TEST(Collectors, LeaveTheProblemsOfCallsAndComputeNothing) {
+  miopenHandle_t collector = nullptr;
+  expect_ok(polymioCreateCollector(&collector));
+  const Tensor desc(miopenFloat, {2, 3, 1, 1});
+  const std::vector<float> x(6, 1);
+  std::vector<float> y(6, 7);
+  const float one = 1, zero = 0;
+  for (int call = 0; call < 2; ++call)
+    expect_ok(miopenSoftmaxForward_V2(collector, &one, desc, x.data(), &zero, desc, y.data(), MIOPEN_SOFTMAX_ACCURATE,
+                                      MIOPEN_SOFTMAX_MODE_CHANNEL));
+  EXPECT_EQ(y, std::vector<float>(6, 7));
+  miopenProblem_t problem = nullptr, none = nullptr;
+  expect_ok(polymioTakeProblem(collector, &problem));
+  ASSERT_NE(problem, nullptr);
+  expect_ok(polymioTakeProblem(collector, &none));
+  EXPECT_EQ(none, nullptr) << "equal calls have one plan";
+
+  const Handle handle;
+  polymioTuneResult_t result{};
+  result.size = sizeof result;
+  expect_ok(polymioTune(handle, problem, nullptr, &result));
+  const char* name = "";
+  expect_ok(polymioGetSolutionName(result.solution_id, &name));
+  EXPECT_TRUE(std::string_view(name).starts_with("SoftmaxCpu")) << name;
+  std::size_t programs = 9;
+  expect_ok(polymioWarmProblems("cpu", &problem, 1, "Softmax", 0, &programs, nullptr));
+  EXPECT_EQ(programs, 0u);
+  std::size_t found = 0;
+  miopenSolution_t solution = nullptr;
+  EXPECT_EQ(miopenFindSolutions(handle, problem, nullptr, &solution, &found, 1), miopenStatusNotImplemented);
+  EXPECT_EQ(polymioPrepare(handle, &problem, 1), miopenStatusNotImplemented);
+  expect_ok(miopenDestroyProblem(problem));
+  expect_bad(polymioTakeProblem(handle, &none), {"polymioCreateCollector"});
+  expect_bad(polymioTakeProblem(collector, nullptr), {"problem is null"});
+  expect_bad(polymioCreateCollector(nullptr), {"handle is null"});
+  expect_ok(miopenDestroy(collector));
+}
+
 TEST(Devices, PeaksAreMeasuredWithTheThreadsOfTheHandle) {
   const Handle handle;
   polymioDevicePeak_t peak{}, again{};

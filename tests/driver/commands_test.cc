@@ -310,10 +310,10 @@ TEST_F(Commands, OptionsListTheParetoSet) {
 }
 
 TEST_F(Commands, TuneCompletesResumesAndWritesAPack) {
-  const std::string list = write("list", "MIOpenDriver " + kLine + "-F 3\n" + kLine + "-F 1  # again\nactiv -n 1\n");
+  const std::string list = write("list", "MIOpenDriver " + kLine + "-F 3\n" + kLine + "-F 1  # again\ncat -n 1\n");
   const Outcome first = drive("tune --from-list " + list + " --out " + file("pack"));
   EXPECT_EQ(first.status, 0) << first.text;
-  EXPECT_TRUE(has(first, ": 1 line of other primitives is skipped: their own commands"));
+  EXPECT_TRUE(has(first, ": 1 line of primitives without solvers is skipped: there is nothing to choose"));
   EXPECT_TRUE(has(first, "^1x8x9x7 -> 6, 3x3 .* \\d+\\.\\d\\d +\\d+  ConvCpu\\w+Fwd$"));
   EXPECT_TRUE(has(first, "^2 of 2 problems tuned, 0 failed; [1-9]\\d* candidates in "));
   const Outcome pack = drive("db list " + file("pack"));
@@ -334,10 +334,24 @@ TEST_F(Commands, ListsLeaveActivationsOut) {
   EXPECT_EQ(mixed.status, 0) << mixed.text;
   EXPECT_TRUE(has(mixed, "list: 2 lines of other primitives are skipped: their own commands"));
   EXPECT_TRUE(has(mixed, "^1 problems, 1 runs, 0 failed"));
-  for (const char* command : {"conv", "tune"}) {
-    EXPECT_TRUE(has(drive(command + (" --from-list " + write("activ", activ))), "activ' has no convolution"));
-  }
+  EXPECT_TRUE(has(drive("conv --from-list " + write("activ", activ)), "activ' has no convolution"));
+  EXPECT_TRUE(has(drive("tune --from-list " + write("cat", "cat -n 1\n")), "cat' has no problem of a primitive with"));
   EXPECT_TRUE(has(drive("conv --from-list " + write("list", "activity -n 1\n")), ":1: Incorrect BaseArg 'activity'"));
+}
+
+TEST_F(Commands, TuneTakesEveryPrimitiveWithSolvers) {
+  const std::string lines =
+      "pool -n 1 -c 2 -H 6 -W 6\nreduce -D 4,8 -R 0\nbnorm -n 2 -c 4 -H 3 -W 3 -m 1 -F 1 -b 1 --save 1\n"
+      "CBAInfer -n 1 -c 2 -H 5 -W 5 -k 2 -J 0\n";
+  const Outcome outcome = drive("tune --from-list " + write("list", lines) + " --out " + file("pack"));
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_TRUE(has(outcome, "^6 of 6 problems tuned, 0 failed; [1-9]\\d* candidates in "));
+  EXPECT_TRUE(has(outcome, "^pool -n 1 .* -F 2 .* PoolCpu\\w+Bwd$"));
+  EXPECT_TRUE(has(outcome, "^CBAInfer .* ConvCpu\\w+ \\+ BnormCpuInfer$"));
+  const Outcome pack = drive("db list " + file("pack"));
+  for (const char* line : {"pool -n 1 -c 2 .* -F 1", "pool -n 1 -c 2 .* -F 2", "reduce .*", "bnorm .* -F 1",
+                           "bnorm .* -b 1", "bnorm .* -F 2 --activ 3", "conv .* --fuse b0"})
+    EXPECT_TRUE(has(pack, "^" + std::string(line) + "$")) << pack.text;
 }
 
 TEST_F(Commands, TuneEndsWithTheBudget) {

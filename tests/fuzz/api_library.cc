@@ -46,6 +46,16 @@ void create_on_device(World& w) {
   if (d.check(polymioCreateOnDevice(to, d.pointer(name.c_str())))) w.created(Kind::kHandle, h);
 }
 
+void create_collector(World& w) {
+  Draw d(w);
+  miopenHandle_t h = nullptr;
+  auto* const to = d.pointer(&h);
+  if (!d.check(polymioCreateCollector(to))) return;
+  miopenProblem_t problem = nullptr;
+  if (polymioTakeProblem(h, &problem) != kOk || problem) w.report("no call has left a problem");
+  if (miopenDestroy(h) != kOk) w.report("a collector cannot be destroyed");
+}
+
 void destroy(World& w) {
   Draw d(w);
   const auto h = d.object<miopenHandle_t>(Kind::kHandle);
@@ -446,6 +456,7 @@ Registration g_entries[] = {
     {"miopenCreate", create},
     {"miopenCreateWithStream", create_with_stream},
     {"polymioCreateOnDevice", create_on_device},
+    {"polymioCreateCollector", create_collector},
     {"miopenDestroy", destroy},
     {"miopenSetStream", set_stream},
     {"miopenGetStream", [](World& w) { get(w, miopenGetStream); }},

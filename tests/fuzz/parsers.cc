@@ -102,7 +102,7 @@ bool Sample::use(Random& random, Counts& counts) {
   try {
     const driver::Session session("cpu");
     if (!problem_.args.fuse.empty() || random.one_in(16)) {
-      const driver::ConvProblem owner = driver::make_problem(problem_);
+      const driver::OwnedProblem owner = driver::make_problem(problem_);
       miopenSolution_t found[4];
       std::size_t count = 0;
       driver::check(miopenFindSolutions(session.get(), owner.get(), nullptr, found, &count, 4), "miopenFindSolutions");
@@ -145,7 +145,7 @@ World::World() {
   database = find_db(architecture).path();
   for (const char* line : kLines) samples.emplace_back(line, session);
   for (const Sample& sample : samples) {
-    const driver::ConvProblem owner = driver::make_problem(sample.problem());
+    const driver::OwnedProblem owner = driver::make_problem(sample.problem());
     miopenSolution_t found[8];
     std::size_t count = 0;
     driver::check(miopenFindSolutions(session.get(), owner.get(), nullptr, found, &count, 8), "miopenFindSolutions");

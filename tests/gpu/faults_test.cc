@@ -51,7 +51,7 @@ class Case {
     problem_.args.beta = beta;
   }
   void prepare() const {
-    const ConvProblem owner = make_problem(problem_);
+    const OwnedProblem owner = make_problem(problem_);
     const miopenProblem_t raw = owner.get();
     check(polymioPrepare(session_.get(), &raw, 1), "polymioPrepare");
   }
@@ -157,7 +157,7 @@ TEST(CudaFaults, LaunchesThatFail) {
 }
 
 std::string explanation(const Session& session, const Problem& problem) {
-  const ConvProblem owner = make_problem(problem);
+  const OwnedProblem owner = make_problem(problem);
   std::string text(1 << 16, '\0');
   std::size_t size = text.size();
   check(polymioExplain(session.get(), owner.get(), text.data(), &size), "polymioExplain");
@@ -489,6 +489,14 @@ TEST_F(Processes, WarmFillsTheCacheForTuning) {
   const std::string fused = "warm --device cuda-sm90 --problems " + fused_list;
   EXPECT_TRUE(has(driver("", fused), "^cuda-sm90 +[0-9]+ programs, [1-9][0-9]* compiled"));
   EXPECT_TRUE(has(driver("", fused), " 0 compiled"));
+}
+
+TEST_F(Processes, WarmTakesEveryPrimitiveWithSolvers) {
+  const std::string list = (folder_ / "list").string(), pool = "pool -n 1 -c 2 -H 5 -W 5 -F 1";
+  std::ofstream(list) << pool << "\nsoftmax -n 1 -c 4 -H 1 -W 1 -F 2\n";
+  EXPECT_TRUE(has(driver("", "warm --device cuda-sm90 --problems " + list + " --solver Softmax"), "[1-9] compiled"));
+  EXPECT_TRUE(has(driver("", "warm --device cuda-sm90 --problems " + list), "[1-9] compiled"));
+  EXPECT_FALSE(has(driver("MIOPEN_LOG_LEVEL=5", pool + " -i 1 -V 0 --device cuda:0"), "compiled primitives/pooling"));
   EXPECT_EQ(driver("", "warm --device cuda-sm90 --points all").status, 2);
 }
 

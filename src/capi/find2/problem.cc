@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: MIT
 #include "capi/find2/problem.h"
 
+#include <miopen/polymio.h>
+
 #include <memory>
 #include <span>
 #include <string>
@@ -11,6 +13,7 @@
 #include "capi/activation.h"
 #include "capi/common/arguments.h"
 #include "capi/common/guard.h"
+#include "capi/common/handle.h"
 #include "capi/common/tensor.h"
 #include "capi/find2/convolution.h"
 #include "capi/find2/chain.h"
@@ -85,6 +88,9 @@ const TensorDesc& tensor(const ProblemState& p, miopenTensorArgumentId_t id, Sta
 }
 
 ProblemCall make_call(const ProblemState& p, Status missing) {
+  if (p.find<CollectedOperation>())
+    fail(Status::kNotImplemented,
+         "the problem was collected: allowed are polymioWarmProblems, polymioTune and the calls that describe it");
   if (const auto* softmax = p.find<SoftmaxOperation>()) return make_call(*softmax, p, missing);
   if (const auto* mha = p.find<MhaOperation>()) return make_call(*mha, p, missing);
   if (is_convolution_with_epilogue(p)) return make_call(*p.find<ConvolutionOperation>(), p, missing);
@@ -239,5 +245,15 @@ miopenStatus_t miopenSetProblemTensorDescriptor(miopenProblem_t problem, miopenT
     require(!p.fused(), "the problem is fused: set the tensors of its parts before miopenFuseProblems");
     capi::check_id(p, id);
     p.tensors[id] = capi::described(descriptor, "the tensor");
+  });
+}
+
+miopenStatus_t polymioTakeProblem(miopenHandle_t handle, miopenProblem_t* problem) {
+  return guard([&] {
+    Handle& h = deref(handle);
+    *not_null(problem, "problem") = nullptr;
+    require(h.collects(), "the handle collects no problems: polymioCreateCollector makes one that does");
+    if (auto collected = h.take_problem())
+      give(problem, capi::CollectedOperation{std::move(*collected)}, miopenProblemDirectionForward);
   });
 }

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <variant>
 #include <vector>
 
@@ -126,8 +127,16 @@ struct MhaOperation {
   MhaObject::State descriptor;
 };
 
+/// Of any primitive, for polymio.h's functions only: solutions of find 2.0 do not run it.
+struct CollectedOperation {
+  static constexpr const char* kName = "a collected problem";
+  static constexpr bool kIsFusable = false;
+  static constexpr std::span<const TensorName> kTensors{};
+  CollectedProblem collected;
+};
+
 using Operation = std::variant<ConvolutionOperation, BiasOperation, ActivationOperation, BatchnormOperation,
-                               SoftmaxOperation, MhaOperation>;
+                               SoftmaxOperation, MhaOperation, CollectedOperation>;
 
 /// An operation, or several that are fused: each reads the result of the one before.
 struct ProblemState {
@@ -170,7 +179,12 @@ struct ChainCall {
 /// A problem as its primitive takes it.
 using ProblemCall = std::variant<ConvolutionCall, SoftmaxCall, ChainCall, MhaCall>;
 
-/// The call of a complete problem; `missing` is the status if a tensor descriptor is not set.
+inline search::Call search_call(Handle& handle, const CollectedOperation& operation) {
+  const CollectedProblem& c = operation.collected;
+  return {handle, *c.primitive, *c.problem, c.constraints};
+}
+
+/// The call of a complete problem that was not collected; `missing` is the status if a tensor descriptor is not set.
 ProblemCall make_call(const ProblemState&, Status missing);
 
 /// The descriptor of a tensor of the problem; fails with the status `missing` if it is not set.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "capi/common/arguments.h"
 #include "capi/common/guard.h"
@@ -76,6 +77,15 @@ miopenStatus_t polymioCreateOnDevice(miopenHandle_t* handle, const char* device)
   return guard([&] {
     *not_null(handle, "handle") = nullptr;
     *handle = new capi::HandleObject(not_null(device, "device"), nullptr);
+  });
+}
+
+miopenStatus_t polymioCreateCollector(miopenHandle_t* handle) {
+  return guard([&] {
+    *not_null(handle, "handle") = nullptr;
+    auto object = std::make_unique<capi::HandleObject>("cpu", nullptr);
+    object->handle.collect_problems();
+    *handle = object.release();
   });
 }
 

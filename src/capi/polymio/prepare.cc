@@ -7,6 +7,7 @@
 #include <iterator>
 #include <set>
 
+#include "base/function_ref.h"
 #include "capi/common/arguments.h"
 #include "capi/common/guard.h"
 #include "capi/common/handle.h"
@@ -33,6 +34,7 @@ void add_programs(const capi::ActivationOperation& activation, const DeviceInfo&
   std::ranges::move(activation::programs(device, type, activation.mode), std::back_inserter(to));
 }
 
+void add_programs(const capi::CollectedOperation&, const DeviceInfo&, DataType, Programs&) {}
 void add_programs(const capi::BatchnormOperation&, const DeviceInfo&, DataType, Programs&) {}
 
 void add_programs(const capi::SoftmaxOperation& softmax, const DeviceInfo& device, DataType type, Programs& to) {
@@ -69,12 +71,16 @@ void add_problems(capi::ConvolutionCall call, std::deque<convolution::Problem>& 
   }
 }
 
-/// The searches that a problem consists of: one, or those of the stages of a chain.
-std::vector<search::Call> search_calls(Handle& handle, const capi::ProblemCall& problem) {
-  if (const auto* chain = std::get_if<capi::ChainCall>(&problem)) return chain->chain->search_calls(handle);
-  std::vector<search::Call> one;
-  one.push_back(std::visit([&](const auto& call) { return capi::search_call(handle, call); }, problem));
-  return one;
+/// Calls `use` with the search of the problem, or with those of the stages of a chain.
+void each_search(Handle& handle, const capi::ProblemState& problem, FunctionRef<void(const search::Call&)> use) {
+  if (const auto* collected = problem.find<capi::CollectedOperation>())
+    return use(capi::search_call(handle, *collected));
+  const capi::ProblemCall any = capi::make_call(problem, Status::kBadParm);
+  if (const auto* chain = std::get_if<capi::ChainCall>(&any)) {
+    for (const search::Call& call : chain->chain->search_calls(handle)) use(call);
+    return;
+  }
+  std::visit([&](const auto& call) { use(capi::search_call(handle, call)); }, any);
 }
 
 /// BadParm unless the name of a solver begins so.
@@ -119,6 +125,8 @@ miopenStatus_t polymioPrepare(miopenHandle_t handle, const miopenProblem_t* prob
     Programs programs;
     for (size_t i = 0; i < count; ++i) {
       const capi::ProblemState& problem = deref(not_null(problems, "problems")[i]);
+      if (problem.find<capi::CollectedOperation>())
+        fail(Status::kNotImplemented, "problem {} was collected: allowed are those of calls that find 2.0 has", i);
       add_programs(problem, h.device(), programs);
       // A bias, an activation, a softmax or attention has programs, but no plan.
       if (!problem.find<capi::ConvolutionOperation>()) continue;
@@ -149,12 +157,11 @@ miopenStatus_t polymioWarmProblems(const char* device, const miopenProblem_t* pr
     Handle host("cpu", nullptr);
     Programs wanted;
     std::set<std::string> seen;
-    for (size_t i = 0; i < count; ++i) {
-      const capi::ProblemCall problem = capi::make_call(deref(not_null(problems, "problems")[i]), Status::kBadParm);
-      for (const search::Call& call : search_calls(host, problem))
+    for (size_t i = 0; i < count; ++i)
+      each_search(host, deref(not_null(problems, "problems")[i]), [&](const search::Call& call) {
         for (KernelSpec& spec : call.programs(target.info(), begin, all_points != 0))
           if (seen.insert(program_name(spec)).second) wanted.push_back(std::move(spec));
-    }
+      });
     const size_t made = target.compile(wanted);
     if (programs) *programs = wanted.size();
     if (compiled) *compiled = made;

@@ -22,11 +22,22 @@ namespace {
 
 /// The search of a problem, for the duration of a call.
 struct ProblemSearch {
-  capi::ProblemCall call;
+  std::variant<capi::ProblemCall, capi::CollectedOperation> subject;
   search::Call solvers;
   ProblemSearch(miopenHandle_t handle, miopenProblem_t problem)
-      : call(capi::make_call(deref(problem), Status::kBadParm)),
-        solvers(std::visit([&](const auto& c) { return capi::search_call(deref(handle), c); }, call)) {}
+      : subject(subject_of(deref(problem))), solvers(search_call(deref(handle))) {}
+
+ private:
+  static decltype(subject) subject_of(const capi::ProblemState& problem) {
+    if (const auto* collected = problem.find<capi::CollectedOperation>()) return *collected;
+    return capi::make_call(problem, Status::kBadParm);
+  }
+  search::Call search_call(Handle& handle) const {
+    if (const auto* collected = std::get_if<capi::CollectedOperation>(&subject))
+      return capi::search_call(handle, *collected);
+    return std::visit([&](const auto& call) { return capi::search_call(handle, call); },
+                      std::get<capi::ProblemCall>(subject));
+  }
 };
 
 std::vector<search::Candidate> ranked(miopenHandle_t handle, miopenProblem_t problem) {
