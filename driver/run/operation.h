@@ -69,6 +69,7 @@ std::unique_ptr<Operation> make_pooling(const Primitive& primitive, const std::s
 std::unique_ptr<Operation> make_lrn(const Primitive& primitive, const std::string& base);
 std::unique_ptr<Operation> make_prelu(const Primitive& primitive, const std::string& base);
 std::unique_ptr<Operation> make_rope(const Primitive& primitive, const std::string& base);
+std::unique_ptr<Operation> make_tensor_op(const Primitive& primitive, const std::string& base);
 std::unique_ptr<Operation> make_soft_margin_loss(const Primitive& primitive, const std::string& base);
 std::unique_ptr<Operation> make_multi_margin_loss(const Primitive& primitive, const std::string& base);
 std::unique_ptr<Operation> make_ctc(const Primitive& primitive, const std::string& base);

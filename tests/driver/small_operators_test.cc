@@ -16,7 +16,9 @@ TEST(Driver, SmallOperatorsVerify) {
         "transformersadamwfp16 -n 2 --step_tensor 1", "transformersampadamw -n 2 --scale 4",
         "cat -1 2x3x4 -2 2x5x4 -d -2", "catint8 -1 7@3 -2 9 -d 0 --output_strides 2", "getitem -I 9x6 -N 4x5 -D 1",
         "cat -1 2x3x4 -d 1", "getitemfp16 -I 9x6 -N 50 -D 0,1 --slices 0,1,9,2 --offset 6 --outside 1",
-        "lstm -n 4 -k 3 -H 8 -W 8 -c 1"}) {
+        "tensorop -D 2,3,4 -b 1,3,1 --beta 0.5", "tensoropfp16 -D 2,3,4 -O max --alpha2 -2 --in_strides 12,1,3",
+        "tensoropint8 -D 5,7 -O scale --alpha1 3 --out_strides 9,1", "tensoropint32 -D 5,7 -O set --alpha1 -4",
+        "tensoropfp64 -D 2,3,4 -O transform --alpha1 0.1 --out_strides 12,1,3", "lstm -n 4 -k 3 -H 8 -W 8 -c 1"}) {
     const Outcome outcome = drive(line + " -i 2 -t 1");
     EXPECT_EQ(outcome.status, 0) << line << '\n' << outcome.text;
     EXPECT_EQ(count(outcome.text, "Verifies OK"), 1u) << outcome.text;
@@ -49,6 +51,12 @@ TEST(Driver, LoggedCommandsRepeatTheCalls) {
            {"reduce -D 4x5x6 -R 1 -O 3 -I 1 -A 2 -B 0", "reduce -D 4,5,6 -R 1 -O 3 -I 1 -A 2"},
            {"reducecalculation -D 4x5x6 -R 1", "reducecalculation -D 4,5,6 -R 1"},
            {"reduceextremefp64 -D 4x5x6 -R 0 -O 1", "reduceextremefp64 -D 4,5,6 -R 0 -O 1"},
+           {"tensoropfp16 -D 2x3x4 -b 1,3,1 -O mul --alpha1 2 --beta 0.5 --in_strides 12,1,3",
+            "tensoropfp16 -D 2,3,4 --in_strides 12,1,3 -O mul --b_lengths 1,3,1 --alpha1 2 --beta 0.5"},
+           {"tensorop -D 5,7 -O max --b_strides 8,1", "tensorop -D 5,7 -O max --b_strides 8,1"},
+           {"tensoropint8 -D 5,7 -O set --alpha1 3 --out_strides 9,1", "tensoropint8 -O set --alpha1 3 9,1"},
+           {"tensorop -D 5,7 -O scale --alpha1 3", "tensorop -D 5,7 -O scale --alpha1 3"},
+           {"tensorop -D 5,7 -O transform --out_strides 1,5", "tensorop -D 5,7 -O transform --out_strides 1,5"},
            {"prelu -D 4,3,5 -P 3 --in_strides 15,1,3 -F 0", "prelu -D 4,3,5 -P 3 -F 2 --in_strides 15,1,3"},
            {"rope -X 4,6,8 -F 2", "rope -X 4,6,8 --rotary 6,8 -F 2"},
            {"softmarginlossfp16 -D 4,25,3 -R mean -F 1", "softmarginlossfp16 -D 4,25,3 -R mean -F 1"},
