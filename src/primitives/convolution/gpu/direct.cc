@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <functional>
 #include <memory>
 
 #include "base/math.h"
@@ -202,18 +203,11 @@ class GpuDirect final : public GpuSolver<Problem> {
     return Plan(d, p, point).fits;
   }
   TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
-    TunePoint best = {1, 1};
-    double least = 0;
-    for (const int outputs : {8, 4, 2, 1})
-      for (const int runs : {2, 1, 4}) {
-        const TunePoint point = {runs, outputs};
-        if (!is_valid(d, p, point)) continue;
-        const double us = estimate(d, p, point);
-        if (least > 0 && us >= least) continue;
-        least = us;
-        best = point;
-      }
-    return best;
+    std::vector<TunePoint> points = valid_points(*this, d, p);
+    if (points.empty()) return {1, 1};
+    // Of those with equal estimates, one with the most outputs.
+    std::ranges::stable_sort(points, std::ranges::greater(), [](const TunePoint& point) { return point[kOutputs]; });
+    return least_estimate(*this, d, p, points);
   }
 
   std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
