@@ -300,31 +300,22 @@ class CudaFewChannels final : public GpuSolver<Problem> {
   CudaFewChannels(const SolverInfo& info, Direction d) : GpuSolver(info), direction_(d) {}
 
   Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
-    constexpr std::int64_t kFew = 32, kMostSize = 1 << 29, kMostTap = 1 << 12, kMostProducts = 1 << 14;
+    constexpr std::int64_t kMostSize = 1 << 29;
     POLYMIO_REQUIRE(p.direction == direction_, "serves another direction");
-    POLYMIO_REQUIRE(cuda::has_matrix_units(d), "needs matrix units of sm80 or later");
+    if (const Verdict v = cuda::check_few_channels(d, p, kMostSize); !v) return v;
     if (const Verdict v = gpu::check_types(d, p, true); !v) return v;
     if (const Verdict v = gpu::check_channel_epilogue(p, true); !v) return v;
-    POLYMIO_REQUIRE(cuda::has_16_bits(p), "not all floats of 16 bits");
-    POLYMIO_REQUIRE(p.groups() == 1, "groups");
-    POLYMIO_REQUIRE_MOST(std::min(p.c(), p.k()), kFew, "channels on the side that has fewer");
-    POLYMIO_REQUIRE_MOST(std::max({p.n(), p.c(), p.k()}), kMostSize, "images or channels");
     double products = 2;
     std::int64_t cell = 1;
     for (int i = 0; i < 3; ++i) {
       const Axis axis(p, i);
-      POLYMIO_REQUIRE_MOST(std::max(axis.size, axis.source), kMostSize, "positions along an axis");
-      for (const std::int64_t v : {axis.taps, axis.stride, axis.pad, axis.dilation})
-        POLYMIO_REQUIRE_MOST(v, kMostTap, "taps, stride, padding or dilation");
       POLYMIO_REQUIRE(!axis.is_data || axis.stride == 1 || axis.dilation == 1, "a stride and dilation");
       cell *= axis.least_cell();
       products *= real(axis.points(axis.least_cell()));
     }
     POLYMIO_REQUIRE(cell == 1 || (cell <= kMostRows && cell * p.c() <= kMostRows),
                     "channels of all phases are more than 64");
-    POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(products), kMostProducts, "taps");
-    for (const TensorDesc* t : {&p.x, &p.y})
-      POLYMIO_REQUIRE_MOST(t->space(), std::int64_t{1} << 40, "elements of a tensor");
+    POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(products), cuda::kFewChannelsProducts, "taps");
     const Plan plan(d, p, {0, 0, 0});
     POLYMIO_REQUIRE_MOST(plan.shared_bytes, plan.most_shared, "bytes of shared memory");
     POLYMIO_REQUIRE_MOST(plan.packed_count, kMostPacked, "packed weights");
@@ -412,6 +403,25 @@ class CudaFewChannels final : public GpuSolver<Problem> {
 };
 
 }  // namespace
+
+Verdict cuda::check_few_channels(const DeviceInfo& d, const Problem& p, std::int64_t most) {
+  constexpr std::int64_t kFew = 32, kMostTap = 1 << 12, kMostSpace = std::int64_t{1} << 40;
+  POLYMIO_REQUIRE(has_matrix_units(d), "needs matrix units of sm80 or later");
+  POLYMIO_REQUIRE(has_16_bits(p), "not all floats of 16 bits");
+  POLYMIO_REQUIRE(p.groups() == 1, "groups");
+  POLYMIO_REQUIRE_MOST(std::min(p.c(), p.k()), kFew, "channels on the side that has fewer");
+  POLYMIO_REQUIRE_MOST(std::max({p.n(), p.c(), p.k()}), most, "images or channels");
+  for (int i = 0; i < p.spatial(); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const std::int64_t dilation = p.filter(i) > 1 ? p.geometry.dilation[at] : 1;
+    POLYMIO_REQUIRE_MOST(std::max(p.in(i), p.out(i)), most, "positions along an axis");
+    for (const std::int64_t v :
+         {p.filter(i), std::int64_t{p.geometry.stride[at]}, std::int64_t{p.geometry.pad[at]}, dilation})
+      POLYMIO_REQUIRE_MOST(v, kMostTap, "taps, stride, padding or dilation");
+  }
+  for (const TensorDesc* t : {&p.x, &p.y}) POLYMIO_REQUIRE_MOST(t->space(), kMostSpace, "elements of a tensor");
+  return {};
+}
 
 bool cuda::few_channels_divides(const TensorDesc& t, int unit, int dimension) {
   for (int i = 0; i < t.rank; ++i)

@@ -1,9 +1,14 @@
-// How the kernels for few channels read tensors of 16-bit floats, and what their estimates share.
+// What the kernels for few channels share: limits, how they read tensors of 16-bit floats, estimates.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "core/tensor.h"
+#include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution::cuda {
+
+inline constexpr std::int64_t kFewChannelsProducts = 1 << 14;  // of an element of the result and a channel
+
+/// Of the device, the types and sizes, which are up to `most` along each dimension.
+Verdict check_few_channels(const DeviceInfo&, const Problem&, std::int64_t most);
 
 /// Whether all strides but that of a dimension are multiples of `unit`.
 bool few_channels_divides(const TensorDesc&, int unit, int dimension);

@@ -242,28 +242,15 @@ class CudaFewChannelsWeights final : public GpuSolver<Problem> {
   explicit CudaFewChannelsWeights(const SolverInfo& info) : GpuSolver(info) {}
 
   Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
-    constexpr std::int64_t kFew = 32, kMostSize = 1 << 28, kMostTap = 1 << 12, kMostProducts = 1 << 14;
+    constexpr std::int64_t kMostSize = 1 << 28;
     POLYMIO_REQUIRE(p.direction == Direction::kBackwardWeights, "serves another direction");
-    POLYMIO_REQUIRE(cuda::has_matrix_units(d), "needs matrix units of sm80 or later");
+    if (const Verdict v = cuda::check_few_channels(d, p, kMostSize); !v) return v;
     if (const Verdict v = gpu::check_types(d, p); !v) return v;
-    POLYMIO_REQUIRE(cuda::has_16_bits(p), "not all floats of 16 bits");
-    POLYMIO_REQUIRE(p.groups() == 1, "groups");
-    POLYMIO_REQUIRE_MOST(std::min(p.c(), p.k()), kFew, "channels on the side that has fewer");
-    POLYMIO_REQUIRE_MOST(std::max({p.n(), p.c(), p.k()}), kMostSize, "images or channels");
     POLYMIO_REQUIRE_MOST(p.w.count(), kMostBytes / 4, "elements of w");
     POLYMIO_REQUIRE(p.w.space() == p.w.count(), "w has gaps");
     double taps = 1;
-    for (int i = 0; i < p.spatial(); ++i) {
-      const auto at = static_cast<std::size_t>(i);
-      POLYMIO_REQUIRE_MOST(std::max(p.in(i), p.out(i)), kMostSize, "positions along an axis");
-      for (const std::int64_t v : {p.filter(i), std::int64_t{p.geometry.stride[at]}, std::int64_t{p.geometry.pad[at]},
-                                   std::int64_t{p.geometry.dilation[at]}})
-        POLYMIO_REQUIRE_MOST(v, kMostTap, "taps, stride, padding or dilation");
-      taps *= real(p.filter(i));
-    }
-    POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(taps), kMostProducts, "taps");
-    for (const TensorDesc* t : {&p.x, &p.y})
-      POLYMIO_REQUIRE_MOST(t->space(), std::int64_t{1} << 40, "elements of a tensor");
+    for (int i = 0; i < p.spatial(); ++i) taps *= real(p.filter(i));
+    POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(taps), cuda::kFewChannelsProducts, "taps");
     const Plan plan(d, p, {0, 0, 0});
     POLYMIO_REQUIRE_MOST(plan.shared_bytes, static_cast<std::int64_t>(d.gpu.shared_opt_in_bytes),
                          "bytes of shared memory");
