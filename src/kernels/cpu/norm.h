@@ -11,7 +11,7 @@ struct NormVariant {
   bool rms = false;           // without mean and bias
   bool adds = false;          // of x + x2
   bool affine = false;        // weight, and bias unless rms, are applied
-  bool non_temporal = false;  // of normalize
+  bool non_temporal = false;  // of normalize and gradient_of_short_rows
 };
 
 struct NormJob {
@@ -30,9 +30,12 @@ struct NormKernels {
   const Reduction<>* (*gradient)(const NormVariant&);
   /// dw and db of each element of a row, from dy, x, mean and rstd; RMS: dw from dy, x and rstd.
   const Reduction<>* (*parameter_gradient)(const NormVariant&);
-  /// Both in one pass over a run with the inputs of gradient: its rows' values[k * pitch + row], and dw and, unless
-  /// RMS, db, which it adds to sums[k * n + element]. For few rows: the sum of an element over the rows is float.
+  /// Both in one pass over a run with the inputs of gradient, of which mean and rstd are contiguous: its rows'
+  /// values[k * pitch + row], and dw and, unless RMS, db, which it adds to sums[k * n + element]. For few rows: the sum
+  /// of an element over the rows is float.
   void (*gradient_sums)(const NormVariant&, const Run&, double* values, std::int64_t pitch, double* sums);
+  /// dx of rows of at most kShortRowBytes, and dw and db, added to `sums` likewise, for any number of rows.
+  void (*gradient_of_short_rows)(const NormVariant&, const Run&, double* sums);
   /// The values of forward's reduction (not RMS) for groups of `of_group` neighbouring columns, from those of columns
   /// with equal counts: values[k * pitch + column], merged[k * merged_pitch + group].
   void (*merge_columns)(std::int64_t of_group, std::int64_t groups, const double* values, std::int64_t pitch,

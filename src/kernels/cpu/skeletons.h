@@ -9,6 +9,9 @@ namespace polymio::kernels {
 
 inline constexpr std::size_t kMaxInputs = 5, kMaxOutputs = 5, kMaxAccumulators = 4;
 
+/// Kernels that reduce short rows and compute their outputs in one call take rows of at most so many bytes.
+inline constexpr std::int64_t kShortRowBytes = 1024;
+
 /// Rows of n contiguous elements of each operand. An output may be the same memory as an input, but not overlap it
 /// otherwise.
 struct Run {

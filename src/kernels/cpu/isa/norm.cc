@@ -211,6 +211,10 @@ void gradient_sums(const NormVariant& v, const Run& run, double* values, i64 pit
              [&]<class S, class>() { GradientSums<S, Arithmetic<S>>(v, run).compute(values, pitch, sums); });
 }
 
+void gradient_of_short_rows(const NormVariant& v, const Run& run, double* sums) {
+  with_types(v.data, v.data, [&]<class S, class>() { GradientSums<S, Arithmetic<S>>(v, run).compute_short(sums); });
+}
+
 void merge_columns(i64 of_group, i64 groups, const double* values, i64 pitch, double* merged, i64 merged_pitch) {
   const double count = values[0], share = 1 / count;
   for (i64 g = 0; g < groups; ++g, values += of_group) {
@@ -276,6 +280,7 @@ const NormKernels& entry_points<NormKernels>() {
                                         .gradient = gradient,
                                         .parameter_gradient = parameter_gradient,
                                         .gradient_sums = gradient_sums,
+                                        .gradient_of_short_rows = gradient_of_short_rows,
                                         .merge_columns = merge_columns,
                                         .statistics = statistics,
                                         .normalize = normalize};

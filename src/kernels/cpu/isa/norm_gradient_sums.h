@@ -1,7 +1,9 @@
-// The sums that the gradient of a norm needs of rows, and those of dw and db, in one pass over contiguous rows.
+// The sums that the gradient of a norm needs of rows, and those of dw and db, in one pass over contiguous rows; of
+// short rows dx, too.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/isa/skeletons/accumulators.h"
+#include "kernels/cpu/isa/skeletons/map_row.h"
 #include "kernels/cpu/norm.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
@@ -12,6 +14,26 @@ auto with_other(DataType other, const Body& body) {
   if constexpr (kIs16BitFloat<S>)
     if (other == DataType::kFloat) return body.template operator()<float>();
   return body.template operator()<S>();
+}
+
+/// Leaves the sum of the lanes of vector i in lane i of the first.
+template <int kHalf, class T, std::size_t kCount>
+void add_lanes(Vec<T> (&v)[kCount]) {
+  constexpr int kStep = kLanes<T>;
+  if constexpr (kHalf < kStep) {
+    for (int i = 0; i < kStep; i += 2 * kHalf) {
+      exchange<kStep, kHalf>(v[i], v[i + kHalf], std::make_index_sequence<kCount>{});
+      v[i] = v[i] + v[i + kHalf];
+    }
+    add_lanes<2 * kHalf, T>(v);
+  }
+}
+
+/// The sums of n columns.
+template <class T, std::size_t kColumns>
+void clear(T (&of_columns)[2][kColumns], i64 n) {
+  for (i64 i = 0; i < n; i += kLanes<T>)
+    for (T* const to : {of_columns[0], of_columns[1]}) store(to + i, Vec<T>{});
 }
 
 /// T: type of the arithmetic.
@@ -25,42 +47,97 @@ class GradientSums {
     alignas(64) T weight[kColumns], of_columns[2][kColumns];
     for (i64 c = 0; c < run_.n; c += kColumns) {
       const i64 n = min_of(run_.n - c, kColumns);
-      for (i64 i = 0; i < n; i += kStep)
-        for (T* const to : {of_columns[0], of_columns[1]}) store(to + i, Vec<T>{});
+      clear(of_columns, n);
       load_weight(c, n, weight);
       for (i64 r = 0; r < run_.rows; r += kStep) {
-        const i64 rows = min_of(run_.rows - r, kStep);
-        Vec<T> of_rows[2][kStep] = {};
-        i64 i = 0;
-        for (; i + 4 <= rows; i += 4) add_rows<4>(r + i, c, n, weight, of_columns, of_rows[0] + i, of_rows[1] + i);
-        for (; i < rows; ++i) add_rows<1>(r + i, c, n, weight, of_columns, of_rows[0] + i, of_rows[1] + i);
+        const Group group(*this, r);
+        Vec<T> of_rows[2];
+        add_group(group, c, n, weight, of_columns, of_rows);
         for (int k = 0; k < 2; ++k) {
-          add_lanes<1>(of_rows[k]);
           double* const to = values + k * pitch + r;
-          for (i = 0; i < rows; ++i) to[i] = (c == 0 ? 0 : to[i]) + static_cast<double>(of_rows[k][0][i]);
+          for (i64 i = 0; i < group.rows; ++i) to[i] = (c == 0 ? 0 : to[i]) + static_cast<double>(of_rows[k][i]);
         }
       }
-      for (int k = 0; k < (v_.rms ? 1 : 2); ++k)
-        for (i64 i = 0; i < n; ++i) sums[k * run_.n + c + i] += static_cast<double>(of_columns[k][i]);
+      add_columns(of_columns, c, n, sums);
     }
   }
 
- private:
-  static constexpr i64 kStep = kLanes<T>, kColumns = 512;
+  /// As NormKernels::gradient_of_short_rows.
+  void compute_short(double* sums) const {
+    constexpr i64 kFloatRows = 64;
+    alignas(64) T weight[kColumns], of_columns[2][kColumns];
+    const i64 n = run_.n;
+    const RowMap map(n, run_.out[0] != run_.in[0] && run_.out[0] != run_.in[1]);
+    const bool streams = v_.non_temporal && map.fills_lines(run_);
+    const T share = 1 / static_cast<T>(n);
+    load_weight(0, n, weight);
+    for (i64 first = 0; first < run_.rows; first += kFloatRows) {
+      clear(of_columns, n);
+      for (i64 r = first, end = min_of(first + kFloatRows, run_.rows); r < end; r += kStep) {
+        const Group group(*this, r);
+        Vec<T> of_rows[2];
+        add_group(group, 0, n, weight, of_columns, of_rows);
+        of_rows[0] = v_.rms ? Vec<T>{} : of_rows[0] * share;
+        of_rows[1] = of_rows[1] * share;
+        streams ? write_group<true>(map, group, weight, of_rows) : write_group<false>(map, group, weight, of_rows);
+      }
+      add_columns(of_columns, 0, n, sums);
+    }
+    if (streams) finish_non_temporal_stores();
+  }
 
-  /// Adds kRows rows from `row` on, of the n columns from c on, to the sums of columns and rows.
+ private:
+  using RowMap = MapRow<T, Types<S, S, T>, Types<S>>;
+  static constexpr i64 kStep = kLanes<T>, kColumns = kShortRowBytes / 2;
+
+  /// Up to kStep rows.
+  struct Group {
+    Group(const GradientSums& of, i64 first) : row(first), rows(min_of(of.run_.rows - first, kStep)) {
+      const int input = of.v_.affine ? 3 : 2;
+      if (of.v_.rms)
+        store(mean, Vec<T>{});
+      else
+        store(mean, of.statistics(input, first, rows));
+      store(rstd, of.statistics(of.v_.rms ? input : input + 1, first, rows));
+    }
+    i64 row, rows;
+    alignas(64) T mean[kStep], rstd[kStep];
+  };
+
+  void add_columns(const T (&of_columns)[2][kColumns], i64 c, i64 n, double* sums) const {
+    for (int k = 0; k < (v_.rms ? 1 : 2); ++k)
+      for (i64 i = 0; i < n; ++i) sums[k * run_.n + c + i] += static_cast<double>(of_columns[k][i]);
+  }
+
+  const unsigned char* input(int k, i64 row) const {
+    return static_cast<const unsigned char*>(run_.in[k]) + row * run_.in_row_bytes[k];
+  }
+
+  /// Adds the n columns from c on to the sums of columns; lane i of the vectors of `of_rows` gets those of row i.
+  void add_group(const Group& group, i64 c, i64 n, const T* weight, T (&of_columns)[2][kColumns],
+                 Vec<T> (&of_rows)[2]) const {
+    Vec<T> lanes[2][kStep];
+    i64 i = 0;
+    if constexpr (kStep >= 4)
+      for (; i + 4 <= group.rows; i += 4) add_rows<4>(group, i, c, n, weight, of_columns, lanes);
+    for (; i < group.rows; ++i) add_rows<1>(group, i, c, n, weight, of_columns, lanes);
+    for (; i < kStep; ++i) lanes[0][i] = lanes[1][i] = Vec<T>{};
+    for (int k = 0; k < 2; ++k) {
+      add_lanes<1, T>(lanes[k]);
+      of_rows[k] = lanes[k][0];
+    }
+  }
+
+  /// Adds kRows rows, of which row `first` of the group is the first.
   template <int kRows>
-  void add_rows(i64 row, i64 c, i64 n, const T* weight, T (&of_columns)[2][kColumns], Vec<T>* g_sums,
-                Vec<T>* products) const {
+  void add_rows(const Group& group, i64 first, i64 c, i64 n, const T* weight, T (&of_columns)[2][kColumns],
+                Vec<T> (&lanes)[2][kStep]) const {
     const void* in[kRows][2];
     Vec<T> mean[kRows], rstd[kRows], g_sum[kRows] = {}, product[kRows] = {};
     for (int r = 0; r < kRows; ++r) {
-      for (int k = 0; k < 2; ++k)
-        in[r][k] = static_cast<const unsigned char*>(run_.in[k]) + (row + r) * run_.in_row_bytes[k] +
-                   c * static_cast<i64>(sizeof(S));
-      const int of_row = v_.affine ? 3 : 2;
-      mean[r] = v_.rms ? Vec<T>{} : broadcast(statistic(of_row, row + r));
-      rstd[r] = broadcast(statistic(v_.rms ? of_row : of_row + 1, row + r));
+      for (int k = 0; k < 2; ++k) in[r][k] = input(k, group.row + first + r) + c * static_cast<i64>(sizeof(S));
+      mean[r] = broadcast(group.mean[first + r]);
+      rstd[r] = broadcast(group.rstd[first + r]);
     }
     const auto add = [&](i64 i, const auto& load_input, const auto& normalized) {
       const Vec<T> w = load(weight + i);
@@ -92,8 +169,8 @@ class GradientSums {
           [&](Vec<T> v) { return used ? v : Vec<T>{}; });  // lanes after the row add 0 even if rstd is infinite
     }
     for (int r = 0; r < kRows; ++r) {
-      g_sums[r] = g_sum[r];
-      products[r] = product[r];
+      lanes[0][first + r] = g_sum[r];
+      lanes[1][first + r] = product[r];
     }
   }
 
@@ -111,23 +188,26 @@ class GradientSums {
     });
   }
 
-  /// Input k, which has one element per row.
-  T statistic(int k, i64 row) const {
+  /// Input k of n rows, of which it has one element each.
+  Vec<T> statistics(int k, i64 row, i64 n) const {
     return with_other<S>(v_.statistics, [&]<class Q>() {
-      const void* const from = static_cast<const unsigned char*>(run_.in[k]) + row * run_.in_row_bytes[k];
-      return static_cast<T>(Elements<Q, T>::load_part(from, 0, 1)[0]);
+      return n == kStep ? Elements<Q, T>::load(run_.in[k], row)
+                        : Elements<Q, T>::load_part(run_.in[k], row, static_cast<int>(n));
     });
   }
 
-  /// Leaves the sum of the lanes of vector i in lane i of the first.
-  template <int kHalf>
-  static void add_lanes(Vec<T> (&v)[kStep]) {
-    if constexpr (kHalf < kStep) {
-      for (i64 i = 0; i < kStep; i += 2 * kHalf) {
-        exchange<kStep, kHalf>(v[i], v[i + kHalf], std::make_index_sequence<static_cast<std::size_t>(kStep)>{});
-        v[i] = v[i] + v[i + kHalf];
-      }
-      add_lanes<2 * kHalf>(v);
+  /// dx from the rows' sums divided by their elements.
+  template <bool kNonTemporal>
+  void write_group(const RowMap& map, const Group& group, const T* weight, const Vec<T> (&of_rows)[2]) const {
+    for (i64 r = 0; r < group.rows; ++r) {
+      if (run_.prefetches) RowInputs<T, S, S>::prefetch(run_, group.row + r + kStep, 2);
+      const Vec<T> mean = broadcast(group.mean[r]), rstd = broadcast(group.rstd[r]), g_mean = broadcast(of_rows[0][r]),
+                   product_mean = broadcast(of_rows[1][r]);
+      const i64 row = group.row + r;
+      map.template compute<kNonTemporal>(
+          [&](Vec<T> dy, Vec<T> x, Vec<T> w) { return (dy * w - g_mean - (x - mean) * rstd * product_mean) * rstd; },
+          typename RowMap::Inputs({input(0, row), input(1, row), weight}),
+          static_cast<unsigned char*>(run_.out[0]) + row * run_.out_row_bytes[0]);
     }
   }
 

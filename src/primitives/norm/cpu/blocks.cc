@@ -71,9 +71,10 @@ class Blocks {
         tasks_(tasks_of(p)),
         together_(std::clamp<std::int64_t>(kBlockBytes / (4 * length_ * size()), kLeastRows, kRows)),
         kernels_(kernels),
-        variant_{p.x.type, p.parameters, p.statistics, p.kind == Kind::kRms, false, p.affine == Affine::kYes},
+        variant_{p.x.type,    p.parameters, p.statistics, p.kind == Kind::kRms, false, p.affine == Affine::kYes,
+                 non_temporal},
         gradient_(kernels.gradient(variant_)),
-        non_temporal_(non_temporal) {
+        prefetches_(common::prefetches_rows(length_ * size()) && rows_ * length_ * size() > kernels::kResultCaches) {
     const Loop kept = loops_of(p).kept;
     for (std::size_t o = 0; o < stride_.size(); ++o) stride_[o] = kept.inner().strides[o] * size();
   }
@@ -97,6 +98,8 @@ class Blocks {
       const std::int64_t first = static_cast<std::int64_t>(i) * block_, end = std::min(first + block_, rows_);
       double* const of_block = table.get() + static_cast<std::int64_t>(i) * sums;
       std::fill_n(of_block, sums, 0.0);
+      if (is_short())
+        return kernels_.gradient_of_short_rows(variant_, run_of(a, {first, end - first, 0, length_}), of_block);
       Values values;
       for (Part part{first, 0, 0, length_}; part.row < end; part.row += part.rows) {
         part.rows = std::min(together_, end - part.row);
@@ -156,6 +159,7 @@ class Blocks {
   }
 
   bool is_rms() const { return variant_.rms; }
+  bool is_short() const { return length_ * size() <= kernels::kShortRowBytes; }
   std::int64_t size() const { return static_cast<std::int64_t>(size_of(p_.x.type)); }
   char* at(const void* data, std::size_t operand, const Part& part) const {
     return static_cast<char*>(const_cast<void*>(data)) + part.row * stride_[operand] + part.column * size();
@@ -167,7 +171,8 @@ class Blocks {
                      .n = part.columns,
                      .rows = part.rows,
                      .in_row_bytes = {stride_[1], stride_[2]},
-                     .out_row_bytes = {stride_[0]}};
+                     .out_row_bytes = {stride_[0]},
+                     .prefetches = prefetches_};
     std::size_t k = 2;
     if (variant_.affine)
       run.in[k++] =
@@ -183,7 +188,7 @@ class Blocks {
   }
   /// dx from the rows' sums divided by their elements.
   void apply(const Problem::Args& a, const Part& part, const double* values, std::int64_t pitch) const {
-    const kernels::NormJob job{non_temporal_};
+    const kernels::NormJob job{variant_.non_temporal};
     gradient_->apply(&job, run_of(a, part), values, pitch, 1);
   }
   void store(const Problem::Args& a, std::int64_t first, std::int64_t n, const double* dw, const double* db) const {
@@ -196,7 +201,7 @@ class Blocks {
   const kernels::NormKernels& kernels_;
   kernels::NormVariant variant_;
   const kernels::Reduction<>* gradient_;
-  bool non_temporal_;
+  bool prefetches_;
   std::array<std::int64_t, 3> stride_{};  // bytes between rows of dx, dy and x
 };
 
