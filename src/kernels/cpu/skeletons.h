@@ -56,7 +56,10 @@ struct Reduction {
   /// Computes the outputs of a run from its inputs and the values of its rows, values[accumulator * pitch + row *
   /// step]; null if the reduction has none.
   void (*apply)(const void* job, const Run& run, const A* values, std::int64_t pitch, std::int64_t step) = nullptr;
-  /// The same for rows of columns, with values[accumulator * pitch + column].
+  /// Reduces each row and computes its outputs, for rows without repeated elements of at most kShortRowBytes, if apply
+  /// takes the values as they were reduced and no output is kept; null: no such kernel.
+  void (*finish_short)(const void* job, const Run& run) = nullptr;
+  /// The same as apply for rows of columns, with values[accumulator * pitch + column].
   void (*apply_columns)(const void* job, const Rows& rows, const A* values, std::int64_t pitch) = nullptr;
   /// The last so many of `reads` have one element for each row of reduce_columns.
   std::size_t row_scalars = 0;

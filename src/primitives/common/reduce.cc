@@ -11,6 +11,7 @@
 
 #include "base/math.h"
 #include "kernels/cpu/caches.h"
+#include "primitives/common/caches.h"
 #include "primitives/common/copy.h"
 #include "primitives/common/kept_vector.h"
 
@@ -102,7 +103,9 @@ class Reducer {
     std::int64_t bytes = 0;
     for (std::size_t k = 0; k < kernel.reads; ++k)
       bytes += rows_ * length_ * static_cast<std::int64_t>(operands.size[operands.outputs + k]);
-    prefetches_ = kernels::fetches_streams() && bytes > 2 * kernels::kResultCaches;
+    const bool streams = finishes_short_rows() ? prefetches_rows(length_ * static_cast<std::int64_t>(operands_.size[0]))
+                                               : kernels::fetches_streams();
+    prefetches_ = streams && bytes > 2 * kernels::kResultCaches;
   }
 
   void run(Stream& stream) {
@@ -265,9 +268,14 @@ class Reducer {
     if (length_ <= kMergedRow && kVectorRows * term_row <= kTermBytes) most = std::max(most, kVectorRows);
     alignas(kLine) unsigned char terms[kTermBytes + kLine];
     Values values, later;
+    const bool at_once = finishes_short_rows();
     Cursor cursor(loops_.kept, g.first);
     for (std::int64_t row = g.first, n; row < g.first + g.n; row += n, cursor.advance(n)) {
-      n = std::min({cursor.run(), g.first + g.n - row, most});
+      n = std::min({cursor.run(), g.first + g.n - row, at_once ? g.n : most});
+      if (at_once) {
+        each_run(cursor, n, {}, [&](const kernels::Run& run, std::int64_t) { kernel_.finish_short(job_, run); });
+        continue;
+      }
       const kernels::Run kept{.terms = keeps ? terms : nullptr, .term_row_bytes = term_row};
       each_run(cursor, n, kept, [&](const kernels::Run& run, std::int64_t first) {
         kernel_.reduce_each(job_, run, first, (first == 0 ? values : later).data(), kBlock);
@@ -278,6 +286,11 @@ class Reducer {
       each_run(cursor, n, kept,
                [&](const kernels::Run& run, std::int64_t) { kernel_.apply(job_, run, values.data(), kBlock, 1); });
     }
+  }
+  bool finishes_short_rows() const {
+    const std::int64_t bytes = length_ * static_cast<std::int64_t>(operands_.size[0]);
+    return kernel_.finish_short && loops_.reduced.flat() && bytes <= kernels::kShortRowBytes &&
+           !operands_.reads_outputs;
   }
   /// Calls body(run, number of its first element) for each run of n neighbouring rows.
   template <class Body>

@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/isa/isa_namespaces.h"
 #include "kernels/cpu/isa/skeletons/reduction.h"
+#include "kernels/cpu/isa/skeletons/short_rows.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
@@ -87,7 +88,13 @@ constexpr Reduction<> kForward = reduction<Forward, Arithmetic<S>, Types<S>, Typ
 template <class S>
 constexpr Reduction<> kLogForward = reduction<Forward, Arithmetic<S>, Types<S>, Types<S>, LogForward>();
 template <template <class> class F, class S>
-constexpr Reduction<> kBackward = reduction<F, Arithmetic<S>, Types<S, S>, Types<S>>();
+constexpr Reduction<> backward_kernel() {
+  Reduction<> r = reduction<F, Arithmetic<S>, Types<S, S>, Types<S>>();
+  r.finish_short = &ShortRows<F, Arithmetic<S>, Types<S, S>, Types<S>>::finish;
+  return r;
+}
+template <template <class> class F, class S>
+constexpr Reduction<> kBackward = backward_kernel<F, S>();
 
 const Reduction<>* forward(DataType type, bool log) {
   switch (type) {

@@ -52,15 +52,43 @@ struct Row<F, T, Types<I...>> {
     }
   }
 
- private:
-  using Inputs = RowInputs<T, I...>;
   using Lanes = BlockLanes<F, T, kPivot>;
-  static constexpr auto kNumbers = std::make_index_sequence<static_cast<std::size_t>(kReads)>{};
-
   /// Elements [from, from + n) of some rows; all of their elements if there are several.
   struct Block {
     i64 row, rows, from, n;
   };
+
+  /// Sums of the block in each lane.
+  [[gnu::noinline]] static Lanes reduce_block(const F<T>& f, const Run& run, const Block& b, T pivot) {
+    return reduce_vectors<kUnroll>(f, run, b, pivot);
+  }
+  /// Leaves row i in lane i of the first vectors.
+  template <int kHalf>
+  static void merge_rows(const F<T>& f, Vec<T> (&lanes)[Lanes::kCount][kStep]) {
+    if constexpr (kHalf < kStep) {
+      for (i64 i = 0; i < kStep; i += 2 * kHalf) {
+        Lanes sum(f), later(f);
+        for (int k = Lanes::kFirst; k < Lanes::kCount; ++k) {
+          exchange<kStep, kHalf>(lanes[k][i], lanes[k][i + kHalf],
+                                 std::make_index_sequence<static_cast<std::size_t>(kStep)>{});
+          sum.v[k] = lanes[k][i];
+          later.v[k] = lanes[k][i + kHalf];
+        }
+        sum.merge(f, later);
+        for (int k = Lanes::kFirst; k < Lanes::kCount; ++k) lanes[k][i] = sum.v[k];
+      }
+      merge_rows<2 * kHalf>(f, lanes);
+    }
+  }
+  /// The lanes after the first n. No object keeps their address: lanes stay in registers.
+  [[gnu::always_inline]] static void restore(Lanes& lanes, const Lanes& old, int n) {
+    const auto used = lane_numbers<T>() < static_cast<typename Float<T>::Int>(n);
+    for (int k = Lanes::kFirst; k < Lanes::kCount; ++k) lanes.v[k] = used ? lanes.v[k] : old.v[k];
+  }
+
+ private:
+  using Inputs = RowInputs<T, I...>;
+  static constexpr auto kNumbers = std::make_index_sequence<static_cast<std::size_t>(kReads)>{};
 
   /// kStep rows, whose lanes are merged together.
   static void reduce_rows(const F<T>& f, const F<double>& wide, const Run& run, i64 row, i64 first, double* values,
@@ -91,24 +119,6 @@ struct Row<F, T, Types<I...>> {
         wide.values_of(all, broadcast(static_cast<double>(run.n)), part);
         for (int k = 0; k < kCount; ++k) store(to + k * pitch, all[k]);
       }
-    }
-  }
-  /// Leaves row i in lane i of the first vectors.
-  template <int kHalf>
-  static void merge_rows(const F<T>& f, Vec<T> (&lanes)[Lanes::kCount][kStep]) {
-    if constexpr (kHalf < kStep) {
-      for (i64 i = 0; i < kStep; i += 2 * kHalf) {
-        Lanes sum(f), later(f);
-        for (int k = Lanes::kFirst; k < Lanes::kCount; ++k) {
-          exchange<kStep, kHalf>(lanes[k][i], lanes[k][i + kHalf],
-                                 std::make_index_sequence<static_cast<std::size_t>(kStep)>{});
-          sum.v[k] = lanes[k][i];
-          later.v[k] = lanes[k][i + kHalf];
-        }
-        sum.merge(f, later);
-        for (int k = Lanes::kFirst; k < Lanes::kCount; ++k) lanes[k][i] = sum.v[k];
-      }
-      merge_rows<2 * kHalf>(f, lanes);
     }
   }
 
@@ -190,10 +200,6 @@ struct Row<F, T, Types<I...>> {
     bool empty_ = true;
   };
 
-  /// Sums of the block in each lane.
-  [[gnu::noinline]] static Lanes reduce_block(const F<T>& f, const Run& run, const Block& b, T pivot) {
-    return reduce_vectors<kUnroll>(f, run, b, pivot);
-  }
   /// kUsed: 1 if rows have at most kUnroll vectors.
   template <int kUsed>
   [[gnu::always_inline]] static Lanes reduce_vectors(const F<T>& f, const Run& run, const Block& b, T pivot) {
@@ -285,11 +291,6 @@ struct Row<F, T, Types<I...>> {
       lanes.add(f, index, in.template load_part<K>(j, n)...);
       restore(lanes, old, n);
     }
-  }
-  /// The lanes after the first n. No object keeps their address: lanes stay in registers.
-  [[gnu::always_inline]] static void restore(Lanes& lanes, const Lanes& old, int n) {
-    const auto used = lane_numbers<T>() < static_cast<typename Float<T>::Int>(n);
-    for (int k = Lanes::kFirst; k < Lanes::kCount; ++k) lanes.v[k] = used ? lanes.v[k] : old.v[k];
   }
 };
 
