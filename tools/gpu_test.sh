@@ -157,6 +157,7 @@ report() {  # what, names of its logs
     ok=failed
     echo "$(basename "$file"): status $status"
     grep -E 'Failure|wrong|WRONG|exception|FAILED|SKIPPED|[Ee]rror|no device' -A4 "$file" | head -20
+    grep -oE 'access at [A-Za-z_0-9]+' "$file" | sort | uniq -c  # the kernels that racecheck reports
   done
   slowest=$(for file in "$work"/$2.status; do echo "$(cut -d' ' -f2 "$file") s: $(basename "$file" .status)"; done | sort -rn | head -3)
   echo "${slowest//$'\n'/, }"
