@@ -270,11 +270,12 @@ struct Options {
   bool planes = false;                            // the output's channels are not innermost; of parts no tensor's
   std::optional<DataType> second = {}, out = {};  // types of weights and output that differ from `type`
   Rounding rounding = Rounding::kStandard;
-  const char* solver = "ConvHopper";  // its name without the direction
-  std::array<int, 2> parts = {};      // ConvHopperSplit: of bf16 that the operands x or y and w need
-  int infinite = -1;                  // which operand has an infinity
-  std::int64_t most_bytes = 0;        // ConvHopperSplit: of parts, without slices; 0: as usual
-  std::size_t shift = 0;              // bytes by which tensors are off a multiple of 16
+  const char* solver = "ConvHopper";    // its name without the direction
+  std::array<int, 2> parts = {};        // ConvHopperSplit: of bf16 that the operands x or y and w need
+  int infinite = -1;                    // which operand has an infinity
+  std::int64_t most_bytes = 0;          // ConvHopperSplit: of parts, without slices; 0: as usual
+  std::size_t shift = 0;                // bytes by which tensors are off a multiple of 16
+  std::int64_t parameter_channels = 0;  // of y, that have a bias and a scale; 0: all
 };
 
 /// A problem with its tensors and the expected output.
@@ -326,6 +327,7 @@ class Layer {
     args_.beta = o.beta;
     args_.bias = bias_.data();
     args_.scale = scale_.data();
+    args_.parameter_channels = o.parameter_channels;
     args_.norm_scale = norm_[0].data();
     args_.norm_bias = norm_[1].data();
     args_.norm_mean = norm_[2].data();
@@ -431,18 +433,22 @@ class Layer {
     return to;
   }
 
+  double with_parameters(double v, std::int64_t channel) const {
+    const Epilogue& e = p_.epilogue;
+    if (e.norm) {
+      const auto norm = [&](std::size_t i) { return dtype::load(DataType::kFloat, norm_[i].data(), channel); };
+      const double before = v + dtype::load(p_.y.type, bias_.data(), channel);
+      return (before - norm(2)) * norm(0) / std::sqrt(norm(3) + args_.norm_epsilon) + norm(1);
+    }
+    if (e.scale) v *= dtype::load(DataType::kFloat, scale_.data(), channel);
+    return e.bias ? v + dtype::load(e.scale ? DataType::kFloat : p_.y.type, bias_.data(), channel) : v;
+  }
+
   double finished(double sum, std::int64_t at, std::int64_t channel) const {
     const Epilogue& e = p_.epilogue;
     double v = args_.alpha * sum;
     if (args_.beta != 0) v += args_.beta * dtype::load(p_.output().type, old_.data(), at);
-    const auto norm = [&](std::size_t i) { return dtype::load(DataType::kFloat, norm_[i].data(), channel); };
-    if (e.norm) {
-      const double before = v + dtype::load(p_.y.type, bias_.data(), channel);
-      v = (before - norm(2)) * norm(0) / std::sqrt(norm(3) + args_.norm_epsilon) + norm(1);
-    } else if (e.scale) {
-      v *= dtype::load(DataType::kFloat, scale_.data(), channel);
-    }
-    if (e.bias && !e.norm) v += dtype::load(e.scale ? DataType::kFloat : p_.y.type, bias_.data(), channel);
+    if (args_.parameter_channels == 0 || channel < args_.parameter_channels) v = with_parameters(v, channel);
     if (e.residual) v += args_.residual_alpha * dtype::load(p_.y.type, data_[3].data(), at);
     return e.activation != 0 && v < 0 ? 0 : v;
   }

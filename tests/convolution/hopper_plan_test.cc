@@ -121,8 +121,10 @@ TEST_F(HopperPlan, Epilogues) {
       .bias = true, .activation = static_cast<int>(activation::Mode::kRelu), .residual = true, .scale = true};
   Epilogue norm = all;
   norm.norm = true;
-  const Options options[] = {
-      {.alpha = 2, .beta = 0.5}, {.alpha = 0.5, .epilogue = bias}, {.epilogue = all}, {.alpha = 2, .epilogue = norm}};
+  const Options options[] = {{.alpha = 2, .beta = 0.5},
+                             {.alpha = 0.5, .epilogue = bias},
+                             {.epilogue = all},
+                             {.alpha = 2, .epilogue = norm, .parameter_channels = 133}};
   for (const Options& o : options) {
     Layer layer(kForward, kTails, o);
     for (const TunePoint& point : {TunePoint{0, 1, 0}, TunePoint{8, 1, 0}, TunePoint{5, 1, 0}}) layer.check(point);

@@ -78,6 +78,7 @@ struct Problem final : ProblemOf<Problem> {
     const void* scale = nullptr;
     const void *norm_scale = nullptr, *norm_bias = nullptr, *norm_mean = nullptr, *norm_variance = nullptr;
     double norm_epsilon = 0;
+    std::int64_t parameter_channels = 0;  // for solvers: the first channels of y, which have these; 0: all
     const void* residual = nullptr;
     double residual_alpha = 1;
     double activation_alpha = 0, activation_beta = 0, activation_gamma = 0;

@@ -47,6 +47,7 @@ struct ScaleAndBias {
 template <class Element, bool kBias, bool kScale>
 DEVICE ScaleAndBias scale_and_bias(const ConvChannelParameters& c, int channel) {
   ScaleAndBias v = {1, 0};
+  if ((kBias || kScale) && channel >= c.channels) return v;
   if constexpr (!kScale) {
     if constexpr (kBias) v.bias = bias_of<Element>(c.bias, channel);
     return v;

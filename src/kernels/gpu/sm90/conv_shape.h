@@ -32,11 +32,12 @@ struct ConvScalars {
 
 /// What an epilogue takes of each channel: a bias (an element, or fp32 with a scale) and a scale. With `mean` they are
 /// those of a batch norm of given moments that follows the bias, if there is one:
-/// scale / sqrt(variance + epsilon) and (bias - mean) * that + shift.
+/// scale / sqrt(variance + epsilon) and (bias - mean) * that + shift. Channels behind `channels` have none.
 struct ConvChannelParameters {
   const void* bias;
   const float *scale, *shift, *mean, *variance;
   float epsilon;
+  int channels;
 };
 
 /// Sizes and scalars of ConvProduct. A step of the product is a tap and 64 channels.

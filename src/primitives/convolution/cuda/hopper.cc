@@ -321,13 +321,15 @@ std::string cuda::hopper_epilogue(const Problem& p) {
 
 kernels::ConvChannelParameters cuda::hopper_parameters(const Problem& p, const Problem::Args& a) {
   const auto floats = [](const void* v) { return static_cast<const float*>(v); };
-  if (!p.epilogue.norm) return {a.bias, floats(a.scale), nullptr, nullptr, nullptr, 0};
+  const int channels = gpu::narrow(a.parameter_channels > 0 ? a.parameter_channels : p.k());
+  if (!p.epilogue.norm) return {a.bias, floats(a.scale), nullptr, nullptr, nullptr, 0, channels};
   return {a.bias,
           floats(a.norm_scale),
           floats(a.norm_bias),
           floats(a.norm_mean),
           floats(a.norm_variance),
-          static_cast<float>(a.norm_epsilon)};
+          static_cast<float>(a.norm_epsilon),
+          channels};
 }
 
 kernels::ConvScalars cuda::hopper_scalars(const Problem::Args& a) {

@@ -264,12 +264,14 @@ class HopperPacked : public GpuSolver<Problem> {
         sum_slices(stream, parts, slices, bytes, round.get(), all);
       };
     }
-    return [parts, slices = made.slices, bytes](Stream& stream, const Args& all) {
+    return [parts, slices = made.slices, bytes, channels = p.k()](Stream& stream, const Args& all) {
       for (const auto& slice : slices) {
         const Part& part = parts[slice.shape];
         const Args a = moved(all, slice, bytes);
         part.copies.before(stream, part.of_copies, a);
-        part.convolve(stream, part.copies.inner(a));
+        Args inner = part.copies.inner(a);
+        inner.parameter_channels = channels;
+        part.convolve(stream, inner);
         part.copies.after(stream, part.of_copies, a);
       }
     };

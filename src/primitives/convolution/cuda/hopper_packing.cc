@@ -539,8 +539,8 @@ Verdict hopper_packing_serves(const Problem& p, HopperInner inner, std::int64_t 
     POLYMIO_REQUIRE(p.scalars != Scalars::kBilinear, "does not add to a copy");
     POLYMIO_REQUIRE(!p.epilogue.residual, "does not add a tensor to a copy");
   }
-  POLYMIO_REQUIRE(plan.inner.y.lens[1] == p.k() || !(p.epilogue.bias || p.epilogue.scale),
-                  "parameters of channels that the copy has more of");
+  POLYMIO_REQUIRE(plan.inner.y.lens[1] == p.k() || p.groups() == 1 || !(p.epilogue.bias || p.epilogue.scale),
+                  "parameters of channels of groups that the copy has more of");
   const HopperSlices made = hopper_slices(p, most_bytes, inner);
   for (const Problem& slice : made.shapes)
     if (const Verdict v = slice_serves(slice, made.summed(), inner); !v) return v;
