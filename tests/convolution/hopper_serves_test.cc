@@ -76,7 +76,7 @@ TEST(HopperServes, WhatMapsCanDescribe) {
   const int power = static_cast<int>(activation::Mode::kPower);
   expect(served(Direction::kForward, usual, {.epilogue = {.activation = power}}), "does not fuse this activation");
   expect(served(Direction::kForward, usual, {.epilogue = {.norm = true}}),
-         "does not fuse a batch norm before it is folded");
+         "takes a batch norm beside a scale and a bias only");
 }
 
 }  // namespace
