@@ -344,7 +344,7 @@ std::vector<KernelSpec> TensorTiles::kernels() const {
                                                  {"Q_LANES_K", plain_.along},
                                                  {"STORE_Q", stored_.along}};
   for (const auto& [name, value] : numbers) options.push_back(fmt::format("-D{}={}", name, value));
-  for (std::string& option : gpu::epilogue_options(epilogue_)) options.push_back(std::move(option));
+  gpu::add_epilogue_options(epilogue_, &options);
   if (widens_) {
     options.push_back(fmt::format("-DCODES={}", name_of(first_)));
     options.push_back(fmt::format("-DSECOND_CODES={}", name_of(second_)));

@@ -185,15 +185,16 @@ Verdict check_channel_epilogue(const Problem& p, bool takes_norm) {
   return {};
 }
 
-std::vector<std::string> epilogue_options(const Epilogue& e) {
-  return {fmt::format("-DHAS_BIAS={:d}", e.bias), fmt::format("-DHAS_SCALE={:d}", e.scale),
-          fmt::format("-DMODE={}", e.activation)};
+void add_epilogue_options(const Epilogue& e, std::vector<std::string>* options) {
+  options->push_back(fmt::format("-DHAS_BIAS={:d}", e.bias));
+  options->push_back(fmt::format("-DHAS_SCALE={:d}", e.scale));
+  options->push_back(fmt::format("-DMODE={}", e.activation));
 }
 
 void add_fused_options(const Epilogue& e, std::vector<std::string>* options) {
   if (e.empty()) return;
   options->emplace_back("-DFUSES");
-  for (std::string& option : epilogue_options(e)) options->push_back(std::move(option));
+  add_epilogue_options(e, options);
 }
 
 EpilogueOperands epilogue_operands(const Epilogue& e, const Problem::Args& a) {

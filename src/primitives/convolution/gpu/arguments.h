@@ -63,9 +63,9 @@ kernels::EpilogueScalars epilogue_scalars(const Problem::Args&);
 /// scale and bias may be those of a batch norm, from its parameters.
 Verdict check_channel_epilogue(const Problem&, bool takes_norm = false);
 
-/// The options of epilogue.h.
-std::vector<std::string> epilogue_options(const Epilogue&);
-/// Adds those of depthwise_epilogue.h.
+/// Adds the options of epilogue.h.
+void add_epilogue_options(const Epilogue&, std::vector<std::string>* options);
+/// Adds those of depthwise_epilogue.h: none without an epilogue.
 void add_fused_options(const Epilogue&, std::vector<std::string>* options);
 
 /// Per channel, for epilogue.h; the weights in place of what the epilogue does not have.

@@ -497,9 +497,7 @@ std::vector<KernelSpec> DepthwiseWindows::kernels() const {
     }
   }
   if (channels) add("VEC", vec_);
-  if (!weights()) {
-    for (std::string& option : epilogue_options(epilogue_)) options.push_back(std::move(option));
-  }
+  if (!weights()) add_epilogue_options(epilogue_, &options);
   return kernel_variants(fmt::format("primitives/convolution/gpu/{}.cl", family),
                          family + (weights() ? "_weights" : ""), std::move(options), weights(), vec_ > 1);
 }

@@ -226,7 +226,7 @@ class GpuDirect final : public GpuSolver<Problem> {
     add("VECTORS", plan.vectors);
     add("RESIDENT", plan.resident());
     if (!gpu::sizes_local_memory(d)) add("LOCAL_FLOATS", plan.local_floats);
-    for (std::string& option : gpu::epilogue_options(p.epilogue)) options.push_back(std::move(option));
+    gpu::add_epilogue_options(p.epilogue, &options);
     return gpu::kernel_variants("primitives/convolution/gpu/direct.cl", "direct", std::move(options), false,
                                 plan.vectors);
   }
