@@ -484,6 +484,29 @@ void prepare(World& w) {
   d.check(polymioPrepare(handle, given, count));
 }
 
+void take_problem(World& w) {
+  Draw d(w);
+  miopenHandle_t collector = nullptr;
+  if (polymioCreateCollector(&collector) != kOk) return w.report("there is no collector");
+  Operand x(w, random_tensor(d.random(), miopenFloat, {2, 3, 4, 5}));
+  const Scalar one(miopenFloat, 1), zero(miopenFloat, 0);
+  const bool calls = d.random().one_in(2);
+  if (calls && miopenSoftmaxForward(collector, one.get(), x.desc, x.data(), zero.get(), x.desc, x.data()) != kOk)
+    w.report(std::string("a collector refuses a call: ") + polymioGetLastError());
+  miopenHandle_t handle = collector;
+  if (d.wrong()) {
+    handle = d.random().one_in(2) ? w.handle() : static_cast<miopenHandle_t>(w.no_object(Kind::kHandle));
+    d.bad();
+  }
+  miopenProblem_t problem = nullptr;
+  if (d.check(polymioTakeProblem(handle, d.pointer(&problem)))) {
+    w.use(Kind::kProblem, problem);
+    if ((problem != nullptr) != calls) w.report("a collector holds the problems of its calls");
+  }
+  if (problem && miopenDestroyProblem(problem) != kOk) w.report("a problem cannot be destroyed");
+  if (miopenDestroy(collector) != kOk) w.report("a collector cannot be destroyed");
+}
+
 void warm_problems(World& w) {
   Draw d(w);
   ProblemCase a(w);
@@ -650,6 +673,7 @@ Registration g_entries[] = {
     {"polymioGetPackedWeightsInfo", packed_info},
     {"polymioDestroyPackedWeights", destroy_packed},
     {"polymioPrepare", prepare},
+    {"polymioTakeProblem", take_problem},
     {"polymioWarmProblems", warm_problems},
     {"polymioExplain", [](World& w) { get_text(w, false, polymioExplain); }},
     {"polymioDiagnose", [](World& w) { get_text(w, true, polymioDiagnose); }},
