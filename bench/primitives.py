@@ -241,8 +241,8 @@ def measure(torch, op, lib, timer, options, onednn=None):
                     x = x.to(memory_format=torch.channels_last if len(size) == 4 else torch.channels_last_3d)
                 label = f"{name} {'x'.join(map(str, size))} {type_} {layout}"
                 try:
-                    start = time.perf_counter()
                     operation = make(lib, x)
+                    start = time.perf_counter()
                     operation.ours()
                     if options.device != "cpu":
                         torch.cuda.synchronize()
