@@ -212,6 +212,9 @@ const std::vector<Shape>& shapes() {
       {{1, 6, 9, 7}, {6, 1, 3, 3}, {1, 1}, {2, 2}, {}, 6, DataType::kFloat, DataType::kFloat, true},
       {{1, 16, 9, 10}, {16, 1, 3, 3}, {1, 1}, {}, {}, 16, DataType::kFloat, DataType::kFloat, true},
       {{1, 16, 9, 10}, {16, 1, 5, 5}, {2, 2}, {}, {}, 16, DataType::kFloat, DataType::kFloat, true},
+      {{2, 40, 2, 2}, {40, 1, 3, 3}, {1, 1}, {}, {}, 40},
+      {{2, 70, 7, 6}, {70, 1, 3, 3}, {1, 1}, {}, {}, 70, DataType::kFloat, DataType::kFloat, true},
+      {{3, 64, 8, 6}, {64, 4, 3, 3}, {1, 1}, {}, {}, 16},
   };
   return kShapes;
 }
@@ -263,20 +266,22 @@ TEST(Fused, ScalarsComeBeforeBiasAndActivation) {
   for (const Shape& shape : shapes()) {
     check_all(shape, {true, kLeaky}, ran, 0.5, 0.25);
     check_all(shape, {true, kLeaky}, ran, -2);
+    check_all(shape, {true, kRelu}, ran, -2);
     if (HasFatalFailure()) return;
   }
 }
 
 TEST(Fused, SomeSolversFuseAndTheOthersReportThatTheyDoNot) {
-  const auto refusal = [](const std::string& solver, const Shape& shape) {
+  const auto refusal = [](const std::string& solver, const Shape& shape, int mode = kRelu) {
     for (const SolverBase* s : solvers(Direction::kForward))
-      if (s->info().name == solver) return s->is_applicable(handle().device(), fused(shape, {true, kRelu})).text();
+      if (s->info().name == solver) return s->is_applicable(handle().device(), fused(shape, {true, mode})).text();
     return "no solver " + solver;
   };
   for (const char* name :
        {"ConvCpuGemmFwd", "ConvCpuImplicitGemmFwd", "ConvCpuDirectFwd", "ConvCpuWinogradFwd", "ConvCpuReferenceFwd"})
     EXPECT_EQ(refusal(name, shapes()[0]), "") << name;
-  const std::string depthwise = refusal("ConvCpuDepthwiseFwd", shapes()[3]);
+  EXPECT_EQ(refusal("ConvCpuDepthwiseFwd", shapes()[3]), "");
+  const std::string depthwise = refusal("ConvCpuDepthwiseFwd", shapes()[3], kLeaky);
   EXPECT_NE(depthwise.find("epilogue"), std::string::npos) << depthwise;
   const DeviceInfo gpu = usual_device("cuda-sm90");
   for (const SolverBase* s : solvers(Direction::kForward, DeviceKind::kCuda)) {

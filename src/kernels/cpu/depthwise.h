@@ -10,6 +10,7 @@
 namespace polymio::kernels {
 
 struct DirectUnit;
+struct Epilogue;
 
 /// Which code computes a job. plan_depthwise() chooses; isa/depthwise.cc has the kernel of each path.
 enum class DepthwisePath {
@@ -41,6 +42,9 @@ struct Depthwise {
   const void* y = nullptr;
   void* result = nullptr;
   double alpha = 1, beta = 0;  // beta == 0: the result is never read
+  /// Forward in floating point with beta == 0: scale, bias and an activation that restricts_range(); null: none.
+  const Epilogue* epilogue = nullptr;
+  std::int64_t epilogue_channel = 0;  // the epilogue's index of the first result channel
 
   /// Whether there are as many output as input channels per group and their number is a power of two: a vector has
   /// whole groups or is a part of one.

@@ -4,11 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "core/composite.h"
 #include "core/kernel_builder.h"
+#include "kernels/cpu/epilogue.h"
+#include "kernels/cpu/kernels_of.h"
 #include "primitives/activation/activation.h"
 #include "primitives/convolution/cpu/epilogue.h"
 
@@ -53,23 +54,6 @@ std::size_t bytes_of_channels(const Problem& p) {
   return static_cast<std::size_t>(p.k()) * size_of(p.parameter_type());
 }
 
-/// scale = norm_scale / sqrt(norm_variance + norm_epsilon), bias = (bias - norm_mean) * scale + norm_bias.
-template <class T>
-void fold(const Problem& p, const Args& a, T* scale, T* bias) {
-  const auto* factor = static_cast<const T*>(a.norm_scale);
-  const auto* add = static_cast<const T*>(a.norm_bias);
-  const auto* mean = static_cast<const T*>(a.norm_mean);
-  const auto* variance = static_cast<const T*>(a.norm_variance);
-  const auto epsilon = static_cast<T>(a.norm_epsilon);
-  const std::int64_t channels = p.k();
-  for (std::int64_t c = 0; c < channels; ++c) scale[c] = factor[c] / std::sqrt(variance[c] + epsilon);
-  if (p.epilogue.bias)
-    for (std::int64_t c = 0; c < channels; ++c)
-      bias[c] = (static_cast<T>(dtype::load(p.y.type, a.bias, c)) - mean[c]) * scale[c] + add[c];
-  else
-    for (std::int64_t c = 0; c < channels; ++c) bias[c] = add[c] - mean[c] * scale[c];
-}
-
 /// Makes a scale and a bias of the batch norm and the bias of an epilogue: writes them to Args::scale, one after the
 /// other. Only a step.
 class FoldNorm final : public Solver<Problem> {
@@ -80,7 +64,7 @@ class FoldNorm final : public Solver<Problem> {
     return {};
   }
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
-    constexpr double kLaunchUs = 3, kChannelUs = 2e-3;
+    constexpr double kLaunchUs = 3, kChannelUs = 3e-4;
     return on_cpu(d) ? kChannelUs * static_cast<double>(p.k()) : kLaunchUs;
   }
   std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
@@ -89,13 +73,12 @@ class FoldNorm final : public Solver<Problem> {
   }
   Invoker build(Stream& stream, const Problem& p, const TunePoint& point) const override {
     if (!on_cpu(stream.info())) return build_gpu(stream, p, point);
-    return [p](Stream& on, const Args& a) {
+    const auto& kernels = kernels::kernels_of<kernels::EpilogueKernels>(stream.info().isa);
+    return [p, &kernels](Stream& on, const Args& a) {
       char* const scale = static_cast<char*>(const_cast<void*>(a.scale));
       on.parallel_for(1, 0, [&](std::size_t, void*) {
-        if (p.y.type == DataType::kDouble)
-          fold(p, a, reinterpret_cast<double*>(scale), reinterpret_cast<double*>(scale + bytes_of_channels(p)));
-        else
-          fold(p, a, reinterpret_cast<float*>(scale), reinterpret_cast<float*>(scale + bytes_of_channels(p)));
+        kernels.fold_norm({p.y.type, p.k(), a.norm_scale, a.norm_bias, a.norm_mean, a.norm_variance,
+                           p.epilogue.bias ? a.bias : nullptr, a.norm_epsilon, scale, scale + bytes_of_channels(p)});
       });
     };
   }

@@ -4,6 +4,7 @@
 #include "kernels/cpu/activation.h"
 #include "kernels/cpu/epilogue.h"
 #include "kernels/cpu/isa/isa_namespaces.h"
+#include "kernels/cpu/isa/math_functions.h"
 #include "kernels/cpu/isa/storage_types.h"
 #include "kernels/cpu/vector.h"
 
@@ -38,25 +39,21 @@ class ChannelValues {
 
 /// An activation that restricts its argument to [low, high], without branches.
 template <class T>
-struct Range {
+struct ActivationRange {
   T low = -static_cast<T>(__builtin_inf()), high = static_cast<T>(__builtin_inf());
   bool is_known = true;
 
-  explicit Range(const Epilogue& e) {
-    constexpr int kPassthru = 0, kRelu = 3, kClippedRelu = 7, kClamp = 10;
+  ActivationRange() = default;
+  explicit ActivationRange(const Epilogue& e) : is_known(restricts_range(e.mode)) {
+    constexpr int kPassthru = 0, kClippedRelu = 7, kClamp = 10;
     const T alpha = static_cast<T>(e.alpha);
     if (e.mode == kPassthru) return;
     low = e.mode == kClamp ? alpha : e.mode == kClippedRelu && alpha < 0 ? alpha : T{0};
     if (e.mode == kClippedRelu) high = alpha;
     if (e.mode == kClamp) high = static_cast<T>(e.beta);
-    is_known = e.mode == kRelu || e.mode == kClippedRelu || e.mode == kClamp;
   }
   /// NaN stays NaN.
-  Vec<T> operator()(Vec<T> v) const {
-    const Vec<T> bottom = broadcast(low), top = broadcast(high);
-    v = v > top ? top : v;
-    return v < bottom ? bottom : v;
-  }
+  Vec<T> operator()(Vec<T> v) const { return larger_of<T>(broadcast(low), smaller_of<T>(broadcast(high), v)); }
 };
 
 /// Sums of `pixels` pixels times `lanes` channels, whole vectors, from channel `first` on; `channels` of them are used.
@@ -68,7 +65,8 @@ struct EpilogueSums {
 
 /// sums = range(alpha * scale * sums + bias).
 template <class T, class S>
-[[gnu::noinline]] void scale_sums(const Epilogue& e, double alpha, const EpilogueSums<T>& s, const Range<T>& range) {
+[[gnu::noinline]] void scale_sums(const Epilogue& e, double alpha, const EpilogueSums<T>& s,
+                                  const ActivationRange<T>& range) {
   const ChannelValues<S, T> values(e);
   for (i64 c = 0; c < s.lanes; c += kLanes<T>) {
     T scales[kLanes<T>] = {}, biases[kLanes<T>] = {};
@@ -96,11 +94,11 @@ void activate_sums(const Epilogue& e, const EpilogueSums<T>& s) {
 template <class T, class S, class AddResidual>
 [[gnu::noinline]] void apply_epilogue(const Epilogue& e, double alpha, const EpilogueSums<T>& s,
                                       const AddResidual& add_residual) {
-  const Range<T> range(e);
+  const ActivationRange<T> range(e);
   Epilogue without = e;
   without.mode = 0;
   const bool at_once = range.is_known && e.residual == nullptr;
-  scale_sums<T, S>(e, alpha, s, at_once ? range : Range<T>(without));
+  scale_sums<T, S>(e, alpha, s, at_once ? range : ActivationRange<T>(without));
   if (e.residual != nullptr) add_residual();
   if (!at_once && e.mode != 0) activate_sums(e, s);
 }

@@ -1,6 +1,7 @@
 // NCHW depthwise convolution of planes with few pixels, as in one step of a decoder: vectors run over channels. The
 // kernel reads and writes the channels of an image as one stream and transposes them in registers.
 // SPDX-License-Identifier: MIT
+#include "kernels/cpu/isa/depthwise_epilogue.h"
 #include "kernels/cpu/isa/depthwise_paths.h"
 #include "kernels/cpu/isa/transpose.h"
 
@@ -84,14 +85,15 @@ struct Term {
 template <class S>
 class FewPixels {
  public:
-  FewPixels(const Depthwise& job, void* scratch) : job_(job), s_(job.shape) {
+  FewPixels(const Depthwise& job, void* scratch) : job_(job), s_(job.shape), epilogue_(job) {
     const bool backward_data = job.direction == ConvDirection::kBackwardData;
     taps_ = s_.taps[0] * s_.taps[1] * s_.taps[2];
     const i64 x = s_.in[0] * s_.in[1] * s_.in[2], y = s_.out[0] * s_.out[1] * s_.out[2];
     source_pixels_ = backward_data ? y : x;
     result_pixels_ = backward_data ? x : y;
     weights_ = static_cast<Floats*>(scratch);
-    terms_ = reinterpret_cast<Term*>(weights_ + kDepthwisePixelsBlock / kN * taps_);
+    vectors_ = taps_ + 2;
+    terms_ = reinterpret_cast<Term*>(weights_ + kDepthwisePixelsBlock / kN * vectors_);
     ends_ = reinterpret_cast<int*>(terms_ + x * y);
     bytes_ = static_cast<std::size_t>(reinterpret_cast<char*>(ends_ + result_pixels_) - static_cast<char*>(scratch));
   }
@@ -112,7 +114,7 @@ class FewPixels {
       S* to = static_cast<S*>(job_.result) + n * (backward_data ? s_.x_n : s_.y_n) + channel * result_pixels_;
       for (i64 c = 0; c < channels; c += kN, from += kN * source_pixels_, to += kN * result_pixels_) {
         const int lanes = static_cast<int>(min_of<i64>(kN, channels - c));
-        multiply(from, weights_ + c / kN * taps_, lanes, to);
+        multiply(from, weights_ + c / kN * vectors_, lanes, to);
       }
     }
   }
@@ -151,7 +153,11 @@ class FewPixels {
     for (i64 t = 0; t < taps_; ++t) {
       const i64 offset =
           t % s_.taps[2] * d[2] + t / s_.taps[2] % s_.taps[1] * d[1] + t / s_.taps[2] / s_.taps[1] * d[0];
-      for (i64 c = 0; c < channels; ++c) vectors[(c / kN * taps_ + t) * kN + c % kN] = widen(w[c * s_.w_k + offset]);
+      for (i64 c = 0; c < channels; ++c) vectors[(c / kN * vectors_ + t) * kN + c % kN] = widen(w[c * s_.w_k + offset]);
+    }
+    for (i64 c = 0; c < channels && epilogue_; c += kN) {
+      Floats* const terms = weights_ + c / kN * vectors_ + taps_;
+      epilogue_.load(channel + c, min_of<i64>(kN, channels - c), terms[0], terms[1]);
     }
   }
 
@@ -171,9 +177,10 @@ class FewPixels {
       Floats sum{};
       for (const Term* const end = terms_ + ends_[r]; term < end; ++term)
         sum += source[term->source] * weights[term->tap];
-      result[r] = sum;
+      result[r] = epilogue_ ? epilogue_.range(sum * weights[taps_] + weights[taps_ + 1]) : sum;
     }
-    const Scaling scaling{static_cast<float>(job_.alpha), static_cast<float>(job_.beta)};
+    const float alpha = epilogue_ ? 1.f : static_cast<float>(job_.alpha);
+    const Scaling scaling{alpha, static_cast<float>(job_.beta)};
     with_pixels(
         result_pixels_, channels,
         [&](auto pixels) {
@@ -189,8 +196,9 @@ class FewPixels {
 
   const Depthwise& job_;
   const ConvShape& s_;
-  i64 taps_, source_pixels_, result_pixels_;
-  Floats* weights_;  // [vector of channels of a block][tap]
+  const DepthwiseEpilogue<float> epilogue_;
+  i64 taps_, vectors_, source_pixels_, result_pixels_;
+  Floats* weights_;  // [vector of channels of a block][tap; scale and bias of the epilogue]
   Term* terms_;
   int* ends_;  // per result: end of its terms
   std::size_t bytes_;

@@ -120,7 +120,8 @@ class NchwRows {
     source_.step[0] = plan.source_strides[0];
     source_.step[1] = plan.source_strides[1];
     source_.column = scratch.offsets;
-    block_.alpha = static_cast<T>(plan.job.alpha);
+    block_.has_epilogue = plan.job.epilogue != nullptr;
+    block_.alpha = block_.has_epilogue ? T{1} : static_cast<T>(plan.job.alpha);
     block_.beta = static_cast<T>(plan.job.beta);
     block_.planes = data ? s_.k : s_.c;
     block_.result_plane = data ? s_.x_c : s_.y_k;
@@ -243,7 +244,7 @@ class Planes {
 
  public:
   Planes(const NchwPlan<T>& plan, const NchwScratch<T>& scratch)
-      : plan_(plan), scratch_(scratch), s_(plan.s), rows_(plan, scratch) {}
+      : plan_(plan), scratch_(scratch), s_(plan.s), epilogue_(plan.job), rows_(plan, scratch) {}
 
   /// `groups` groups from a piece on: one after another, image by image.
   void run(i64 piece, i64 groups) {
@@ -290,9 +291,9 @@ class Planes {
         if (plan_.backward_weights()) {
           if constexpr (kMode != ColumnMode::kDoubled) weights_planes<kMode, kRows>(place, count);
         } else if (rows_.is_inside() && kRows == kMostRows) {
-          planes<kMode, kRows, kRows == kMostRows>(place, count);
+          planes<kMode, kRows, kRows == kMostRows>(place, g * plan_.result_planes, count);
         } else {
-          planes<kMode, kRows, false>(place, count);
+          planes<kMode, kRows, false>(place, g * plan_.result_planes, count);
         }
       });
       i += count;
@@ -302,13 +303,18 @@ class Planes {
   }
 
   template <ColumnMode kMode, int kRows, bool kInside>
-  void planes(Place place, i64 count) {
+  void planes(Place place, i64 channel, i64 count) {
     const i64 source_group = plan_.backward_data() ? s_.k * s_.y_k : s_.c * s_.x_c;
-    const NchwBlock<T> block = rows_.block(), wide = rows_.wide_block();
+    NchwBlock<T> block = rows_.block(), wide = rows_.wide_block();
+    block.range = wide.range = epilogue_.range;
     const i64 weight_group = s_.k * plan_.filters.w_k - plan_.result_planes * block.result_weight;
     for (i64 i = 0; i < count; ++i, place.source += source_group, place.weights += weight_group) {
       for (i64 r = 0; r < plan_.result_planes;) {
         const i64 planes = min_of<i64>(plan_.result_planes - r, kMostResults<T>);
+        for (i64 p = 0; p < planes && epilogue_; ++p, ++channel) {
+          block.scale[p] = wide.scale[p] = epilogue_.scale(channel);
+          block.bias[p] = wide.bias[p] = epilogue_.bias(channel);
+        }
         const auto tile = [&](const T* x, T* out, const Span* spans, i64 left, auto is_wide) {
           constexpr bool kWide = is_wide.value, kWithin = kInside || kWide;
           constexpr int kHeight = kWide ? kMostRows : kRows;
@@ -316,7 +322,8 @@ class Planes {
           if (planes == 1) {
             return nchw_tile<T, kMode, kHeight, 1, kWithin>(b, x, spans, s_.taps[2], place.weights, out, left);
           }
-          nchw_tile<T, kMode, kHeight, kMostResults<T>, kWithin>(b, x, spans, s_.taps[2], place.weights, out, left);
+          if constexpr (kMostResults < T >> 1)
+            nchw_planes_tile<T, kMode, kHeight, kWithin>(b, x, spans, s_.taps[2], place.weights, out, left);
         };
         each_column_vector<kMode, kRows>(place.source, place.result, tile);
         r += planes;
@@ -396,6 +403,7 @@ class Planes {
   const NchwPlan<T>& plan_;
   const NchwScratch<T>& scratch_;
   const ConvShape& s_;
+  const DepthwiseEpilogue<T> epilogue_;
   NchwRows<T> rows_;
 };
 

@@ -2,6 +2,7 @@
 // masks per column of taps clear elements outside the source, so that no padded copy is needed.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include "kernels/cpu/isa/depthwise_epilogue.h"
 #include "kernels/cpu/isa/stencil_tile.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
@@ -13,9 +14,18 @@ constexpr int source_step(ColumnMode mode) {
   return mode == ColumnMode::kAny ? 0 : mode == ColumnMode::kHalved ? 2 : 1;
 }
 
+/// How tiles make results of sums: by the epilogue, or as alpha * sum + beta * result.
+template <class T>
+struct NchwFinish {
+  T alpha, beta;
+  bool has_epilogue;    // with alpha in the scales
+  T scale[2], bias[2];  // per result plane of a tile
+  ActivationRange<T> range;
+};
+
 /// Common arguments of the tiles of a block of rows; distances in elements.
 template <class T>
-struct NchwBlock {
+struct NchwBlock : NchwFinish<T> {
   const TapColumn* columns[2];  // per phase of dimension 2
   i64 count[2];
   i64 pitch, out_pitch;                    // between source lines, between result rows
@@ -23,7 +33,6 @@ struct NchwBlock {
   i64 w_step;                              // between the taps of a column
   i64 planes, source_plane, weight_plane;  // summed planes: number, strides of source and weights
   i64 result_plane, result_weight;         // between result planes: strides of result and weights
-  T alpha, beta;
 };
 
 /// Stores `count` contiguous results per row, scaled.
@@ -72,7 +81,8 @@ inline constexpr int kMostResults = kRegisters == 32 && sizeof(T) == sizeof(floa
 
 /// Computes kRows x `count` results of kResults planes at `out` from the source at x.
 template <class T, ColumnMode kMode, int kRows, int kResults, bool kInside>
-static void nchw_tile(const NchwBlock<T>& b, const T* x, const Span* spans, i64 taps, const T* w, T* out, i64 count) {
+[[gnu::always_inline]] inline void nchw_tile(const NchwBlock<T>& b, const T* x, const Span* spans, i64 taps, const T* w,
+                                             T* out, i64 count) {
   using V = Vec<T>;
   constexpr int kN = kLanes<T>, kResidues = kMode == ColumnMode::kDoubled ? 2 : 1;
   V sum[kResidues][kResults][kRows] = {};
@@ -94,6 +104,10 @@ static void nchw_tile(const NchwBlock<T>& b, const T* x, const Span* spans, i64 
   }
 #pragma GCC unroll 2
   for (int r = 0; r < kResults; ++r, out += b.result_plane) {
+    if constexpr (kMode != ColumnMode::kDoubled) {  // not forward
+      if (__builtin_expect(b.has_epilogue, 0))
+        finish_rows(sum[0][r], broadcast(b.scale[r]), broadcast(b.bias[r]), b.range);
+    }
     if constexpr (kMode == ColumnMode::kAny) {
       store_strided_rows<T, kRows>(b, out, count, sum[0][r]);
     } else if constexpr (kMode == ColumnMode::kDoubled) {
@@ -105,6 +119,13 @@ static void nchw_tile(const NchwBlock<T>& b, const T* x, const Span* spans, i64 
       store_rows<T, kRows>(b, out, count, sum[0][r]);
     }
   }
+}
+
+/// The same of the most planes at once, whose code is long.
+template <class T, ColumnMode kMode, int kRows, bool kInside>
+[[gnu::noinline]] static void nchw_planes_tile(const NchwBlock<T>& b, const T* x, const Span* spans, i64 taps,
+                                               const T* w, T* out, i64 count) {
+  nchw_tile<T, kMode, kRows, kMostResults<T>, kInside>(b, x, spans, taps, w, out, count);
 }
 
 /// Adds the products of kRows x `count` elements of dy with x to the sums of the taps.

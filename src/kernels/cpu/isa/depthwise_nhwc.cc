@@ -68,6 +68,7 @@ class Pixels : PixelLoop<Pixels<S, R>, S, R, kLanes<Sum<S>>> {
     });
     if (whole == units) return;
     const SomeChannels<S> tail{static_cast<int>(channels_.count % kN)};
+    if (block_.terms != nullptr) block_.terms += 2 * whole;
     single_rows<kRows>(x + whole * kN, out + whole * kN, vectors + whole * plan_.taps, tail);
   }
   /// Groups of several channels.

@@ -144,7 +144,7 @@ template <class S, int kRows, bool kInside, bool kPrefetch, bool kAll, class Out
                   : add_pairs<S, false, n.value, kRows, kInside>(*p, x + c, pitch, read, of_column, w_step, low, high);
             });
       }
-      if (!plain) {
+      if (!finish_unit(b, c / kChannels, low, high) && !plain) {
         write_rows(out + c, out_pitch, low, high, [&](Out to, V l, V h) {
           restore_channel_order(l, h);
           write_scaled(to, l, h, count, b);
@@ -217,6 +217,7 @@ class TapPairs : PixelLoop<TapPairs<S, R>, S, R, kChannels> {
         const i64 first = u * kChannels + half * kPairLanes, count = min_of<i64>(kPairLanes, channels_.count - first);
         if (count > 0) filters_.load(channels_.first + first, count, unpaired_[half]);
       }
+      if (this->epilogue_) reorder_terms(scratch_.terms + u * Loop::kTermsPerUnit);
       __m512i* const to = reinterpret_cast<__m512i*>(scratch_.vectors + u * plan_.unit);
       for (i64 f = 0; f < pass_count(s_, plan_.job.direction, 2); ++f) {
         const Pass pass = pass_of(s_, plan_.job.direction, 2, f);
@@ -225,6 +226,14 @@ class TapPairs : PixelLoop<TapPairs<S, R>, S, R, kChannels> {
             pack_pair(pass, row * s_.taps[2], t, to + row * row_vectors_ + 2 * f * pairs_per_phase_ + t);
         }
       }
+    }
+  }
+  /// Puts the terms of a unit into the order of channels that unpacklo and unpackhi leave.
+  static void reorder_terms(V* terms) {
+    for (int i = 0; i < 2; ++i) {
+      const V first = terms[i], second = terms[i + 2];
+      terms[i] = __builtin_shufflevector(first, second, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27);
+      terms[i + 2] = __builtin_shufflevector(first, second, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
     }
   }
   /// Packs taps t and t + 1 of a row of weights, in the order of channels that unpacklo and unpackhi leave.
@@ -248,6 +257,7 @@ class TapPairs : PixelLoop<TapPairs<S, R>, S, R, kChannels> {
     const __m512i* const w = reinterpret_cast<const __m512i*>(scratch_.vectors + unit * plan_.unit);
     if (whole > 0) tiles<kRows, true>(phase, end, x, w, out, whole, kChannels);
     if (whole == units) return;
+    if (block_.terms != nullptr) block_.terms += whole * Loop::kTermsPerUnit;
     tiles<kRows, false>(phase, end, x + whole * kChannels, w + whole * plan_.unit, out + whole * kChannels, 1,
                         static_cast<int>(channels_.count % kChannels));
   }

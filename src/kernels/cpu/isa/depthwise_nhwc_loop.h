@@ -47,6 +47,9 @@ struct NhwcPlan {
   }
 
   i64 most_units() const { return ceil_div(job.blocks_at_once() * job.channel_block(), kUnit); }
+  i64 most_term_vectors() const {
+    return job.direction == ConvDirection::kForward ? most_units() * (2 * kUnit / kLanes<Sum<S>>) : 0;
+  }
 
  private:
   /// Bytes of source and result of the whole problem.
@@ -69,6 +72,7 @@ struct NhwcPlan {
 template <class V>
 struct NhwcScratch {
   V* vectors;  // weights or their sums, plan.unit vectors per unit
+  V* terms;    // scale and bias of the epilogue, per vector of channels
   TapColumn* columns;
   ColumnPhase* phases;
   i64* offsets;
@@ -78,7 +82,8 @@ struct NhwcScratch {
   NhwcScratch(const Plan& plan, void* memory) {
     const ConvShape& s = plan.s;
     vectors = static_cast<V*>(memory);
-    columns = reinterpret_cast<TapColumn*>(vectors + plan.most_units() * plan.unit);
+    terms = vectors + plan.most_units() * plan.unit;
+    columns = reinterpret_cast<TapColumn*>(terms + plan.most_term_vectors());
     phases = reinterpret_cast<ColumnPhase*>(columns + plan.taps);
     offsets = reinterpret_cast<i64*>(phases + pass_count(s, plan.job.direction, 2));
     bytes = static_cast<std::size_t>(reinterpret_cast<char*>(offsets + s.taps[2]) - static_cast<char*>(memory));
@@ -105,15 +110,17 @@ class PixelLoop {
   /// Horizontally adjacent pixels per tile of groups: sums and operands must fit in the registers.
   static constexpr int kMostPixels = 2 * kMostRows + 4 <= kRegisters ? 2 : 1;
   static constexpr int kN = kLanes<T>;
+  static constexpr int kTermsPerUnit = 2 * kUnit / kN;  // vectors
 
   PixelLoop(const Depthwise& job, i64 unit, void* memory)
-      : plan_(job, unit), scratch_(plan_, memory), filters_(job), s_(job.shape) {
+      : plan_(job, unit), scratch_(plan_, memory), filters_(job), epilogue_(job), s_(job.shape) {
     for (int d = 0; d < kSpatial; ++d) source_.size[d] = plan_.backward_data ? s_.out[d] : s_.in[d];
     source_.step[0] = plan_.source_strides[0];
     source_.step[1] = plan_.source_strides[1];
     source_.column = scratch_.offsets;
     block_.alpha = static_cast<T>(job.alpha);
     block_.beta = static_cast<T>(job.beta);
+    block_.range = epilogue_.range;
     block_.non_temporal = plan_.non_temporal;
   }
   ~PixelLoop() {
@@ -151,6 +158,12 @@ class PixelLoop {
     channels_.first = block * size;
     channels_.count = min_of(blocks * size, s_.groups * s_.c - channels_.first);
     channels_.units = ceil_div(channels_.count, kUnit);
+    if (epilogue_) {
+      for (i64 c = 0; c < channels_.count; c += kN) {
+        V* const terms = scratch_.terms + 2 * (c / kN);
+        epilogue_.load(channels_.first + c, min_of<i64>(kN, channels_.count - c), terms[0], terms[1]);
+      }
+    }
     if (!plan_.weights_only) kernel().pack();
   }
 
@@ -230,6 +243,7 @@ class PixelLoop {
         block_.run = min_of(end - i, (source_.size[2] - 1 - reach - position) / p.stride + 1);
       }
       if (plan_.computes_runs) step = block_.run;
+      if (epilogue_) block_.terms = scratch_.terms + unit * kTermsPerUnit;
       kernel().template pixels<kRows>(phase, taps, two_pixels, x_ + position * plan_.source_strides[2] + unit * kUnit,
                                       out + (p.out_first + i * p.out_step) * plan_.result_strides[2] + unit * kUnit,
                                       unit);
@@ -243,6 +257,7 @@ class PixelLoop {
   const Plan plan_;
   const NhwcScratch<V> scratch_;
   const ChannelFilters<S> filters_;
+  const DepthwiseEpilogue<T> epilogue_;
   const ConvShape& s_;
   StencilSource source_{};
   SelectedChannels channels_;

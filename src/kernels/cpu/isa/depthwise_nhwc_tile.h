@@ -1,6 +1,7 @@
 // NHWC register tiles: a vector of channels of a few vertically adjacent pixels, for a list of columns of taps.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include "kernels/cpu/isa/depthwise_epilogue.h"
 #include "kernels/cpu/isa/depthwise_nhwc_vectors.h"
 #include "kernels/cpu/isa/stencil_tile.h"
 
@@ -27,16 +28,23 @@ static inline Form form_of(const TapColumn* columns, i64 count, i64 columns_per_
   return form;
 }
 
+/// How tiles make results of sums: by the epilogue, or as alpha * sum + beta * result.
+template <class T>
+struct NhwcFinish {
+  T alpha, beta;
+  const Vec<T>* terms;  // scale and bias per vector of channels, alpha in the scale; null: no epilogue
+  ActivationRange<T> range;
+};
+
 /// Common arguments of the tiles of a block of rows; distances in elements.
 template <class S>
-struct Block {
+struct Block : NhwcFinish<Sum<S>> {
   const TapColumn* columns;
   i64 count;
-  i64 pitch, out_pitch;    // between source lines, between result rows
-  i64 x_pixel, out_pixel;  // between pixels of a row: source, result
-  i64 run;                 // pixels per call of a tile
-  i64 w_step;              // vectors of weights between the taps of a column
-  Sum<S> alpha, beta;
+  i64 pitch, out_pitch;              // between source lines, between result rows
+  i64 x_pixel, out_pixel;            // between pixels of a row: source, result
+  i64 run;                           // pixels per call of a tile
+  i64 w_step;                        // vectors of weights between the taps of a column
   bool non_temporal;                 // non-temporal stores of results
   const TapColumn *next, *next_end;  // columns of the taps that read a pixel first, for prefetch
   i64 x_prefetch, out_prefetch;      // distance to the prefetched pixel: source, result
@@ -107,13 +115,27 @@ template <int kRows>
   });
 }
 
+/// Applies the epilogue, if there is one, to sums whose channels are in two vectors. Returns whether it did.
+template <class S, int kRows, class V>
+[[gnu::always_inline]] inline bool finish_unit(const Block<S>& b, i64 unit, V (&low)[kRows], V (&high)[kRows]) {
+  if constexpr (__is_same(V, Vec<float>)) {
+    if (__builtin_expect(b.terms == nullptr, 1)) return false;
+    const V* const terms = b.terms + 4 * unit;
+    finish_rows(low, terms[0], terms[1], b.range);
+    finish_rows(high, terms[2], terms[3], b.range);
+    return true;
+  }
+  return false;
+}
+
 /// Computes rows [row, row + kRows) of the block that the columns are listed for: `units` vectors of channels of b.run
 /// times kPixels horizontally adjacent pixels.
 template <class S, int kRows, int kPixels, bool kInside, Form kForm, class Out, class Channels>
 [[gnu::noinline]] static void tile(const Block<S>& b, i64 row, const S* x, const Vec<Sum<S>>* w, Out out, i64 units,
                                    i64 w_unit, const Channels& channels) {
   using V = Vec<Sum<S>>;
-  const bool plain = b.alpha == 1 && b.beta == 0, non_temporal = Channels::kAll && kWritesLines<S> && b.non_temporal;
+  const bool finishes = b.terms != nullptr, plain = finishes || (b.alpha == 1 && b.beta == 0);
+  const bool non_temporal = Channels::kAll && kWritesLines<S> && b.non_temporal;
   const i64 pitch = b.pitch, out_pitch = b.out_pitch, sources = channels.sources, w_step = b.w_step * sources;
   const S* first_x = x + row * pitch;
   Out first_out = out + row * out_pitch;
@@ -143,6 +165,7 @@ template <class S, int kRows, int kPixels, bool kInside, Form kForm, class Out, 
         if constexpr (__is_same(Out, IntegerPointer)) {
           write_integers<kRows>(to, out_pitch, sum[p], channels.count(), {b.alpha, b.beta});
         } else {
+          if (__builtin_expect(finishes, 0)) finish_rows(sum[p], b.terms[2 * u], b.terms[2 * u + 1], b.range);
 #pragma GCC unroll 16
           for (int j = 0; j < kRows; ++j, to += out_pitch) {
             V& v = sum[p][j];

@@ -158,7 +158,7 @@ class Fp32Copy {
     s.groups = groups_at_once_;
     fp32_job_.path = nchw_path(fp32_job_, kLanes<float>);
     fp32_job_.copy_path = DepthwisePath::kNhwc;
-    fp32_job_.alpha = 1;
+    fp32_job_.alpha = job.epilogue == nullptr ? 1 : job.alpha;
     fp32_job_.beta = 0;
     float* next = static_cast<float*>(scratch);
     const auto reserve = [&](i64 count) {
@@ -231,12 +231,15 @@ class Fp32Copy {
       write_planes(w_stack(), w_ + k * fp32_job_.shape.w_k, s_.c, to + k * s_.w_k, scaling);
     }
   }
-  Scaling scaling() const { return {static_cast<float>(job_.alpha), static_cast<float>(job_.beta)}; }
+  Scaling scaling() const {
+    return {job_.epilogue == nullptr ? static_cast<float>(job_.alpha) : 1.f, static_cast<float>(job_.beta)};
+  }
 
   void planes(i64 n, i64 g, i64 groups) {
     read_w(g, groups);
     if (job_.direction == ConvDirection::kForward) {
       read_x(n, g, groups, 0);
+      fp32_job_.epilogue_channel = job_.epilogue_channel + g * s_.k;
       entry_points<DepthwiseKernels>().run(fp32_job_, 0, groups, scratch_tail_);
       write_y(n * s_.y_n + g * s_.k * s_.y_k, groups * s_.k);
     } else if constexpr (sizeof(S) > 1) {

@@ -87,6 +87,7 @@ class NhwcCopy {
       const i64 channel = piece / parts * block_channels_, n = piece % parts * images_;
       select_block(min_of(block_channels_, s_.groups * s_.c - channel), n);
       nhwc_job_.w = static_cast<const S*>(job_.w) + channel * s_.w_k;
+      nhwc_job_.epilogue_channel = job_.epilogue_channel + channel;
       if (forward) {
         each_image(
             [&](i64 i) { planes_to_pixels<Lane>(x_of(n + i, channel), x_block(), x_ + i * nhwc_job_.shape.x_n); });

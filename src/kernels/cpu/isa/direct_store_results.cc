@@ -109,7 +109,7 @@ void store_scaled(const DirectArgs& args, const DirectLine& l, i64 first_channel
   using T = float;
   constexpr i64 kN = kLanes<T>;
   const ChannelValues<T, T> values(*args.epilogue);
-  const Range<T> range(*args.epilogue);
+  const ActivationRange<T> range(*args.epilogue);
   const int tail = static_cast<int>(l.channels - (kVectors - 1) * kN);
   Vec<T> scale[kVectors], bias[kVectors];
   for (int j = 0; j < kVectors; ++j) {
@@ -161,7 +161,7 @@ void finish_sums(const Direct& job, const DirectArgs& args, const DirectSums& su
 bool stores_scaled(const Direct& job, const DirectArgs& args) {
   const bool is_plain = args.epilogue && args.epilogue->residual == nullptr && job.to.c == 1;
   const bool is_float = job.to.type == DataType::kFloat && !job.unit.sums_integers();
-  return is_plain && is_float && Range<float>(*args.epilogue).is_known;
+  return is_plain && is_float && ActivationRange<float>(*args.epilogue).is_known;
 }
 
 void store_scaled_line(const DirectArgs& args, const DirectLine& line, i64 first_channel) {

@@ -6,6 +6,7 @@
 #include "kernels/cpu/activation.h"
 #include "kernels/cpu/isa/apply_epilogue.h"
 #include "kernels/cpu/isa/isa_namespaces.h"
+#include "kernels/cpu/isa/math_functions.h"
 #include "kernels/cpu/isa/operand_cursor.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
@@ -141,7 +142,7 @@ class Rows {
   const ChannelValues<S, T> channels_;
   const S* residual_;
   T residual_alpha_;
-  Range<T> range_;
+  ActivationRange<T> range_;
   i64 stride_;
   Activation in_place_job_, buffer_job_;  // of y; of buffer_
   T buffer_[kColumnBlock];
@@ -156,11 +157,31 @@ void epilogue(const Epilogue& e, i64 m0, i64 m1, i64 n0, i64 n1) {
   }
 }
 
+/// S: the type of the bias.
+template <class S, class T>
+void fold(const FoldedNorm& job) {
+  const auto at = [](const void* values, i64 c, int n) { return load_lanes(static_cast<const T*>(values) + c, 0, n); };
+  for (i64 c = 0; c < job.channels; c += kLanes<T>) {
+    const int n = static_cast<int>(min_of<i64>(kLanes<T>, job.channels - c));
+    const Vec<T> root = square_root(at(job.variance, c, n) + static_cast<T>(job.epsilon));
+    const Vec<T> scale = at(job.norm_scale, c, n) / root;
+    Vec<T> bias = -at(job.mean, c, n);
+    if (job.bias != nullptr) bias += fetch_vector<T>(static_cast<const S*>(job.bias) + c, n);
+    store_lanes(static_cast<T*>(job.scale_result) + c, scale, n);
+    store_lanes(static_cast<T*>(job.bias_result) + c, bias * scale + at(job.norm_bias, c, n), n);
+  }
+}
+
+void fold_norm(const FoldedNorm& job) {
+  if (job.y == DataType::kDouble) return fold<double, double>(job);
+  with_storage<float>(job.y, [&]<class S>(S*) { fold<S, float>(job); });
+}
+
 }  // namespace
 
 template <>
 const EpilogueKernels& entry_points<EpilogueKernels>() {
-  static constexpr EpilogueKernels kKernels{.run = epilogue};
+  static constexpr EpilogueKernels kKernels{.run = epilogue, .fold_norm = fold_norm};
   return kKernels;
 }
 

@@ -185,7 +185,7 @@ template <class S, int kRows, bool kInside, bool kPrefetch, bool kAll, class Out
               add_dots<S, n.value, kRows, kInside>(*p, x + c, pitch, read, groups, of_column, w_step, low, high);
             });
       }
-      if (!plain) {
+      if (!finish_unit(b, c / kUnit, low, high) && !plain) {
         write_rows(out + c, out_pitch, low, high, [&](Out p, V l, V h) { write_scaled(p, l, h, count, b); });
         continue;
       }
@@ -274,6 +274,7 @@ class GroupedDot : PixelLoop<GroupedDot<S, R>, S, R, 2 * kLanes<float>> {
     const __m512i* const w = reinterpret_cast<const __m512i*>(scratch_.vectors + unit * plan_.unit);
     if (whole > 0) tiles<kRows, true>(phase, x, w, out, whole, kUnit);
     if (whole == units) return;
+    if (block_.terms != nullptr) block_.terms += whole * Loop::kTermsPerUnit;
     tiles<kRows, false>(phase, x + whole * kUnit, w + whole * plan_.unit, out + whole * kUnit, 1,
                         static_cast<int>(channels_.count % kUnit));
   }

@@ -3,33 +3,11 @@
 #include "kernels/cpu/optimizer.h"
 
 #include "kernels/cpu/isa/isa_namespaces.h"
+#include "kernels/cpu/isa/math_functions.h"
 #include "kernels/cpu/isa/skeletons/map.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
-
-template <class T>
-Vec<T> square_root(Vec<T> v) {
-  constexpr bool kFloats = __is_same(T, float);
-#if defined(__AVX512F__)
-  if constexpr (kFloats) return (Vec<T>)_mm512_maskz_sqrt_ps(0xffff, (__m512)v);
-  return (Vec<T>)_mm512_maskz_sqrt_pd(0xff, (__m512d)v);
-#elif defined(__AVX2__)
-  if constexpr (kFloats) return (Vec<T>)_mm256_sqrt_ps((__m256)v);
-  return (Vec<T>)_mm256_sqrt_pd((__m256d)v);
-#elif defined(__SSE2__)
-  if constexpr (kFloats) return (Vec<T>)_mm_sqrt_ps((__m128)v);
-  return (Vec<T>)_mm_sqrt_pd((__m128d)v);
-#else
-  for (int i = 0; i < kLanes<T>; ++i) {
-    if constexpr (kFloats)
-      v[i] = __builtin_sqrtf(v[i]);
-    else
-      v[i] = __builtin_sqrt(v[i]);
-  }
-  return v;
-#endif
-}
 
 template <class T, bool kKeepsMax, bool kCopies>
 struct Adam {
@@ -57,7 +35,7 @@ struct Adam {
     m = m * keep_mean + g * add_mean;
     v = v * keep_square + g * g * add_square;
     max = v > max || v != v ? v : max;
-    const Vec<T> root = square_root<T>(kKeepsMax ? max : v);
+    const Vec<T> root = square_root(kKeepsMax ? max : v);
     return outputs((p * before - m * size / (root * correction + eps)) * after, m, v, max);
   }
   Vectors<T, kOutputs> outputs(Vec<T> p, Vec<T> m, Vec<T> v, Vec<T> max) const {

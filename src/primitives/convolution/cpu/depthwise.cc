@@ -7,8 +7,10 @@
 
 #include "kernels/cpu/depthwise.h"
 #include "kernels/cpu/direct.h"
+#include "kernels/cpu/epilogue.h"
 #include "kernels/cpu/kernels_of.h"
 #include "primitives/convolution/cpu/cost.h"
+#include "primitives/convolution/cpu/epilogue.h"
 #include "primitives/convolution/cpu/problem_shape.h"
 #include "primitives/convolution/convolution.h"
 
@@ -202,8 +204,12 @@ class CpuDepthwise final : public Solver<Problem> {
     POLYMIO_REQUIRE(p.direction == direction_, "computes another direction");
     const bool integer = p.x.type == DataType::kInt8;
     constexpr std::int64_t kMostProducts = (1 << 24) / (128 * 128) - 1;  // so that fp32 sums are exact
-    const Verdict common = integer ? check_int8_problem(p, kMostProducts) : check_float_problem(p, direction_);
+    const Verdict common = integer ? check_int8_problem(p, kMostProducts) : check_float_problem(p, direction_, true);
     if (!common) return common;
+    POLYMIO_REQUIRE(
+        p.epilogue.empty() || (p.scalars != Scalars::kBilinear && !p.epilogue.residual &&
+                               kernels::restricts_range(p.epilogue.activation)),
+        "fuses an epilogue only without beta and residual, with ReLU, clipped ReLU, clamp or no activation");
     const kernels::Depthwise job = job_of(d, p);
     const kernels::ConvShape& shape = job.shape;
     if (grouped_) {
@@ -247,8 +253,10 @@ class CpuDepthwise final : public Solver<Problem> {
     const std::int64_t pieces = job.pieces();
     const std::int64_t chunk = chunk_of(job, stream.threads());
     const auto tasks = static_cast<std::size_t>((pieces + chunk - 1) / chunk);
-    return [job, &kernels, scratch, pieces, chunk, tasks](Stream& on, const Args& a) {
+    return [p, job, &kernels, scratch, pieces, chunk, tasks](Stream& on, const Args& a) {
       kernels::Depthwise call = job;
+      const kernels::Epilogue epilogue = epilogue_job(p, a);
+      if (!p.epilogue.empty()) call.epilogue = &epilogue;
       call.x = a.x;
       call.w = a.w;
       call.y = a.y;
