@@ -9,8 +9,9 @@ namespace polymio::kernels {
 
 inline constexpr std::size_t kMaxInputs = 5, kMaxOutputs = 5, kMaxAccumulators = 4;
 
-/// Kernels that reduce short rows and compute their outputs in one call take rows of at most so many bytes.
-inline constexpr std::int64_t kShortRowBytes = 1024;
+/// Kernels that reduce rows and compute their outputs in one call take rows of at most so many bytes: those of 16-bit
+/// types, whose lanes are merged together; those of wider types, which the L1 cache keeps with their outputs.
+inline constexpr std::int64_t kShortRowBytes = 1024, kFinishedRowBytes = 8192;
 
 /// Rows of n contiguous elements of each operand. An output may be the same memory as an input, but not overlap it
 /// otherwise.
@@ -56,8 +57,8 @@ struct Reduction {
   /// Computes the outputs of a run from its inputs and the values of its rows, values[accumulator * pitch + row *
   /// step]; null if the reduction has none.
   void (*apply)(const void* job, const Run& run, const A* values, std::int64_t pitch, std::int64_t step) = nullptr;
-  /// Reduces each row and computes its outputs, for rows without repeated elements of at most kShortRowBytes, if apply
-  /// takes the values as they were reduced and no output is kept; null: no such kernel.
+  /// Reduces each row and computes its outputs, for rows without repeated elements of at most kFinishedRowBytes, if
+  /// apply takes the values as they were reduced and no output is kept; null: no such kernel.
   void (*finish_short)(const void* job, const Run& run) = nullptr;
   /// The same as apply for rows of columns, with values[accumulator * pitch + column].
   void (*apply_columns)(const void* job, const Rows& rows, const A* values, std::int64_t pitch) = nullptr;

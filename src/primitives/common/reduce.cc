@@ -288,9 +288,9 @@ class Reducer {
     }
   }
   bool finishes_short_rows() const {
-    const std::int64_t bytes = length_ * static_cast<std::int64_t>(operands_.size[0]);
-    return kernel_.finish_short && loops_.reduced.flat() && bytes <= kernels::kShortRowBytes &&
-           !operands_.reads_outputs;
+    const auto size = static_cast<std::int64_t>(operands_.size[0]);
+    const std::int64_t most = size < 4 ? kernels::kShortRowBytes : kernels::kFinishedRowBytes;
+    return kernel_.finish_short && loops_.reduced.flat() && length_ * size <= most && !operands_.reads_outputs;
   }
   /// Calls body(run, number of its first element) for each run of n neighbouring rows.
   template <class Body>

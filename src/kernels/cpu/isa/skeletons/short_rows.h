@@ -1,5 +1,6 @@
-// Rows of few vectors, some of which are reduced, then computed: with one call for many rows, and without values in
-// memory. The functor is described in reduction.h; its stores() returns a Blend.
+// Rows that are reduced, then computed: with one call for many rows, and without values in memory. Lanes of several
+// rows are merged together, those of longer rows alone, so that the second pass reads the L1 cache. The functor is
+// described in reduction.h; its stores() returns a Blend.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/isa/skeletons/map_row.h"
@@ -29,13 +30,28 @@ struct ShortRows<F, T, Types<I...>, Outputs> {
   using RowMap = MapRow<T, Types<I...>, Outputs>;
   static constexpr int kCount = R::kCount;
   static constexpr i64 kStep = kLanes<T>;
+  static constexpr i64 kAlone = 24 * kStep;  // elements of a row that is finished before the next one
   static constexpr auto kNumbers = std::make_index_sequence<sizeof...(I)>{};
   static_assert(R::kReads == sizeof...(I) && R::kPivot == Pivot::kNone && F<T>::kIndex == -1);
 
   template <bool kNonTemporal>
   static void finish_rows(const F<T>& f, const RowMap& map, const Run& run) {
     const T scale = static_cast<T>(f.stores().scale);
-    for (i64 r = 0; r < run.rows; r += kStep) {
+    const auto compute = [&](i64 row, const Vec<T>(&of_row)[kCount]) {
+      map.template compute<kNonTemporal>([&](auto... x) { return f.apply(of_row, x...) * scale; },
+                                         DistinctInputs<T, I...>(run, row),
+                                         static_cast<unsigned char*>(run.out[0]) + row * run.out_row_bytes[0]);
+    };
+    i64 r = 0;
+    for (; run.n >= kAlone && r < run.rows; ++r) {
+      const typename R::Lanes sums = reduce(f, run, r, kNumbers);
+      Vec<T> of_row[kCount];
+      for (int k = 0; k < kCount; ++k) of_row[k] = sums.v[k];
+      merge_lanes<kStep / 2, T>(of_row, [&](auto& v, const auto& later) { f.merge(v, later); });
+      for (int k = 0; k < kCount; ++k) of_row[k] = broadcast(of_row[k][0]);
+      compute(r, of_row);
+    }
+    for (; r < run.rows; r += kStep) {
       const i64 rows = min_of(run.rows - r, kStep);
       Vec<T> lanes[kCount][kStep];
       for (i64 i = 0; i < kStep; ++i) {
@@ -46,9 +62,7 @@ struct ShortRows<F, T, Types<I...>, Outputs> {
       for (i64 i = 0; i < rows; ++i) {
         Vec<T> of_row[kCount];
         for (int k = 0; k < kCount; ++k) of_row[k] = broadcast(lanes[k][0][i]);
-        map.template compute<kNonTemporal>([&](auto... x) { return f.apply(of_row, x...) * scale; },
-                                           DistinctInputs<T, I...>(run, r + i),
-                                           static_cast<unsigned char*>(run.out[0]) + (r + i) * run.out_row_bytes[0]);
+        compute(r + i, of_row);
       }
     }
   }
