@@ -6,9 +6,10 @@
 
 namespace polymio::kernels {
 
-/// kNumbers: the sum of all elements but NaNs. Squares and products, which float may not hold, are in double. kExtreme:
-/// the largest number, and a NaN if there is one, else 0. kPosition: the largest element and its number.
-enum class ReduceKind { kSum, kMagnitudes, kNumbers, kSquares, kProduct, kExtreme, kPosition };
+/// kNumbers: the sum of all elements but NaNs. Squares and products, which float may not hold, are in double. kLargest:
+/// the largest number. kExtreme: the same, and a NaN if there is one, else 0. kPosition: the largest element and its
+/// number.
+enum class ReduceKind { kSum, kMagnitudes, kNumbers, kSquares, kProduct, kLargest, kExtreme, kPosition };
 
 struct ReduceJob {
   bool magnitude = false;  // of extremes: of |x|

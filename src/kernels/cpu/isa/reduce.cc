@@ -64,6 +64,16 @@ struct ExtremeOf {
   Vec<T> first;
 };
 
+/// The largest number.
+template <class T>
+struct Largest : ExtremeOf<T> {
+  static constexpr int kIndex = -1, kAccumulators = 1;
+  using ExtremeOf<T>::ExtremeOf;
+  void start(Vec<T> (&acc)[1]) const { acc[0] = this->first; }
+  void add(Vec<T> (&acc)[1], Vec<T>, Vec<T> element) const { acc[0] = larger_of<T>(this->signed_(element), acc[0]); }
+  void merge(Vec<T> (&acc)[1], const Vec<T> (&later)[1]) const { acc[0] = larger_of<T>(later[0], acc[0]); }
+};
+
 /// The largest number, and the last NaN of a lane.
 template <class T>
 struct Extreme : ExtremeOf<T> {
@@ -116,6 +126,7 @@ const Reduction<>* kernel_of(ReduceKind kind) {
     case ReduceKind::kNumbers: return &kReduction<Numbers, S, T>;
     case ReduceKind::kSquares: return &kReduction<Squares, S, Square>;
     case ReduceKind::kProduct: return &kReduction<Product, S, double>;
+    case ReduceKind::kLargest: return &kReduction<Largest, S, T>;
     case ReduceKind::kExtreme: return &kReduction<Extreme, S, T>;
     case ReduceKind::kPosition: return &kReduction<Position, S, T>;
   }

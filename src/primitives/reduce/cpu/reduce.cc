@@ -20,7 +20,8 @@ namespace {
 using kernels::ReduceKind;
 
 ReduceKind kind_of(const Problem& p) {
-  if (is_extreme(p.op)) return p.has_positions() ? ReduceKind::kPosition : ReduceKind::kExtreme;
+  if (is_extreme(p.op) && p.has_positions()) return ReduceKind::kPosition;
+  if (is_extreme(p.op)) return p.nan == Nan::kPropagate ? ReduceKind::kExtreme : ReduceKind::kLargest;
   switch (p.op) {
     case Op::kMul: return ReduceKind::kProduct;
     case Op::kNorm1: return ReduceKind::kMagnitudes;
