@@ -2,7 +2,7 @@
 // depends on sizes only. Maxima without indices find them again in x, for some lines at a time.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cpu/isa/pooling_channel_gather.h"
+#include "kernels/cpu/isa/pooling_channel_sweep.h"
 #include "kernels/cpu/isa/pooling_forward.h"
 #include "kernels/cpu/isa/pooling_gradient_gather.h"
 
@@ -122,6 +122,13 @@ class PoolingBackward {
   template <class U, class IndexOf>
   void channels(const Place& at, const IndexOf& index_of) {
     Sources sources = find_sources(at, index_of);
+    if constexpr (kMaximum) {
+      using Sweep = ChannelSweep<S, T>;
+      if (Sweep::is_applicable(width_, p_.channels, p_.out_at.dims[2]))
+        return Sweep(width_, p_.channels, sources).template line<U>([&](i64 first, i64 n) {
+          return writer_.reserve(out(at, first), n * p_.channels);
+        });
+    }
     for (i64 w = 0; w < width_.size; ++w) {
       sources.element = w;
       sources.widths = widths_[w];
