@@ -92,7 +92,8 @@ class Reducer {
     const std::int64_t cached = std::clamp(fitting / kCachedColumns * kCachedColumns, kCachedColumns, kBlock);
     const bool stays_cached = length_ * cached <= kCachedTasks * task;
     // Rows of several runs have neighbours that are read with them.
-    const std::int64_t fitting_rows = together_ && loops.reduced.rank > 1 ? kCachedTasks * task / length_ : fitting;
+    std::int64_t fitting_rows = together_ && loops.reduced.rank > 1 ? kCachedTasks * task / length_ : fitting;
+    if (together_ && fitting_rows > kVectorRows) fitting_rows = fitting_rows / kVectorRows * kVectorRows;
     group_ = !columns_ ? std::clamp<std::int64_t>(fitting_rows, 1, rows_)
                        : std::min(width, kernel.apply && stays_cached ? cached : kBlock);
     const std::int64_t in_chunk = kernel.apply && stays_cached ? kCachedTasks * task : task;
@@ -263,7 +264,9 @@ class Reducer {
     const std::int64_t term_row = round_up(length_ * static_cast<std::int64_t>(kernel_.term_bytes), kLine);
     const bool keeps = term_row > 0 && loops_.reduced.rank == 1 && term_row <= kTermBytes;
     const std::int64_t cached = kRowsElements / (keeps ? 2 * length_ : length_);
-    std::int64_t most = loops_.reduced.rank > 1 ? std::min(g.n, kBlock) : std::clamp<std::int64_t>(cached, 1, kBlock);
+    // What no second pass reads again need not stay in a cache.
+    const bool all = !kernel_.apply || loops_.reduced.rank > 1;
+    std::int64_t most = all ? std::min(g.n, kBlock) : std::clamp<std::int64_t>(cached, 1, kBlock);
     if (most > kVectorRows) most = most / kVectorRows * kVectorRows;
     if (length_ <= kMergedRow && kVectorRows * term_row <= kTermBytes) most = std::max(most, kVectorRows);
     alignas(kLine) unsigned char terms[kTermBytes + kLine];
