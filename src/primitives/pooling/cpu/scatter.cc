@@ -34,7 +34,9 @@ class CpuScatter final : public Solver<Problem> {
     return t[0] == 0 || p.work() > static_cast<double>(d.cache_bytes[1]);
   }
   TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
-    return {common::exceeds_caches(d, p.work()) ? 1 : 0};
+    // dx of the arithmetic's type takes the sums themselves, unless its stores are non-temporal.
+    const bool in_place = p.x.type == DataType::kFloat || p.x.type == DataType::kDouble;
+    return {!in_place && common::exceeds_caches(d, p.work()) ? 1 : 0};
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
