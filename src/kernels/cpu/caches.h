@@ -15,9 +15,9 @@ inline constexpr std::int64_t kResultCaches = 8 << 20;
 /// were not measured.
 bool fetches_streams();
 
-/// Whether kernels that merge the lanes of some rows at once prefetch the next rows in software. Without, a Zen 4 reads
-/// rows of 1 to 4 KiB from memory 1.1 to 1.4 times as fast, longer and shorter ones 0.86 to 1.1 times. Other
-/// processors: as fetches_streams().
+/// The same of kernels that only reduce rows, and merge the lanes of some at once. Without, a Zen 4 reads rows of 1 to
+/// 4 KiB from memory 1.1 to 1.4 times as fast, longer and shorter ones 0.86 to 1.1 times. Other processors: as
+/// fetches_streams().
 bool fetches_merged_rows();
 
 /// Whether shuffles execute in parallel with multiply-adds. On Intel's processors both need the same port.

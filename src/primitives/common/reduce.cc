@@ -105,6 +105,7 @@ class Reducer {
     for (std::size_t k = 0; k < kernel.reads; ++k)
       bytes += rows_ * length_ * static_cast<std::int64_t>(operands.size[operands.outputs + k]);
     const bool streams = finishes_short_rows() ? prefetches_rows(length_ * static_cast<std::int64_t>(operands_.size[0]))
+                         : kernel.apply        ? kernels::fetches_streams()
                                                : kernels::fetches_merged_rows();
     prefetches_ = streams && bytes > 2 * kernels::kResultCaches;
   }
