@@ -10,12 +10,12 @@ Maker cpu_window, gpu_window;
 
 namespace {
 
-constexpr SolverInfo info(std::uint64_t id, const char* name, unsigned devices) {
-  return {.id = id, .name = name, .method = "Direct", .devices = devices};
+constexpr SolverInfo info(std::uint64_t id, const char* name, unsigned devices, int version = 1) {
+  return {.id = id, .name = name, .method = "Direct", .version = version, .devices = devices};
 }
 
 constexpr Registration<Direction> kRows[] = {
-    {info(7001, "LrnCpuWindowFwd", kCpu), Direction::kForward, cpu_window},
+    {info(7001, "LrnCpuWindowFwd", kCpu, 2), Direction::kForward, cpu_window},
     {info(7002, "LrnCpuWindowBwd", kCpu), Direction::kBackward, cpu_window},
     {info(7003, "LrnGpuWindowFwd", kGpus), Direction::kForward, gpu_window},
     {info(7004, "LrnGpuWindowBwd", kGpus), Direction::kBackward, gpu_window},

@@ -3,6 +3,7 @@
 #include "kernels/cpu/lrn.h"
 
 #include "kernels/cpu/isa/isa_namespaces.h"
+#include "kernels/cpu/isa/lrn_windows.h"
 #include "kernels/cpu/isa/skeletons/map.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
@@ -37,18 +38,42 @@ static inline Vec<float> power(Vec<float> base, double exponent) {
   return base;
 }
 
+#if defined(__AVX512F__)
+/// About 14 bits of 1 / sqrt(v).
+static inline Vec<float> estimated_inverse_root(Vec<float> v) {
+  return (Vec<float>)_mm512_maskz_rsqrt14_ps(0xffff, (__m512)v);
+}
+#endif
+
 /// 1 / sqrt(v).
 template <class T>
 static inline Vec<T> inverse_root(Vec<T> v) {
 #if defined(__AVX512F__)
   if constexpr (__is_same(T, float)) {
-    // 14 bits, and a step of Newton's method, which gives NaN for 0 and infinity.
-    const auto r = (Vec<float>)_mm512_maskz_rsqrt14_ps(0xffff, (__m512)v);
+    // A step of Newton's method, which gives NaN for 0 and infinity.
+    const Vec<float> r = estimated_inverse_root(v);
     const Vec<float> closer = r * (1.5f - (0.5f * r) * (v * r));
     return closer == closer ? closer : r;
   }
 #endif
   return broadcast<T>(1) / square_root(v);
+}
+
+/// v ^ -0.75.
+template <class T>
+static inline Vec<T> inverse_three_quarters(Vec<T> v) {
+#if defined(__AVX512F__)
+  if constexpr (__is_same(T, float)) {
+    // As above: the error is a quarter of 1 - q^4 v^3, whose factors are near v^-1/2 and v^1/2, so that they neither
+    // overflow nor underflow.
+    const Vec<float> r = estimated_inverse_root(v), q = r * (r * estimated_inverse_root(r));
+    const Vec<float> inverse = q * (q * v);
+    const Vec<float> closer = q + 0.25f * q * (1 - inverse * (inverse * v));
+    return closer == closer ? closer : r;
+  }
+#endif
+  const Vec<T> r = broadcast<T>(1) / square_root(square_root(v));
+  return r * r * r;
 }
 
 template <class T>
@@ -67,10 +92,8 @@ template <int kExponent, class T>
 [[gnu::always_inline]] inline Vec<T> normaliser(Vec<T> scale, const Constants<T>& c) {
   if constexpr (kExponent == kAny) return power(scale, c.exponent);
   if constexpr (kExponent == kOne) return broadcast<T>(1) / scale;
-  const Vec<T> r = inverse_root<T>(scale);
-  if constexpr (kExponent == kOneHalf) return r;
-  const Vec<T> root = r * inverse_root<T>(r);  // NaN for 0 and infinity
-  return r * (root == root ? root : r);
+  if constexpr (kExponent == kOneHalf) return inverse_root<T>(scale);
+  return inverse_three_quarters<T>(scale);
 }
 
 template <class T>
@@ -120,6 +143,16 @@ void forward_of(const Lrn& job, const Run& run) {
   const Constants<T> c(job);
   if (run.out[1]) return map<T, Types<S, T>, Types<S, S>>(ForwardWithScale<kExponent, T>{c}, run);
   map<T, Types<S, T>, Types<S>>(Forward<kExponent, T>{c}, run, Streaming{job.non_temporal});
+}
+
+template <int kExponent, class S>
+void windows_of(const Lrn& job, const LrnRows& rows) {
+  using T = Arithmetic<S>;
+  using F = Forward<kExponent, T>;
+  const LrnWindowRows<S, T, F> windows(F{Constants<T>(job)}, rows);
+  if (!job.non_temporal || !windows.aligned()) return windows.template compute<false>();
+  windows.template compute<true>();
+  finish_non_temporal_stores();
 }
 
 template <int kExponent, class S>
@@ -195,6 +228,14 @@ void forward(const Lrn& job, const Run& run) {
   });
 }
 
+void forward_windows(const Lrn& job, const LrnRows& rows) {
+  with_type(job.type, [&]<class S>(S*) {
+    static constexpr decltype(&forward_windows) kEntries[kExponents] = {
+        windows_of<kThreeQuarters, S>, windows_of<kOneHalf, S>, windows_of<kOne, S>, windows_of<kAny, S>};
+    kEntries[exponent_of(job.beta)](job, rows);
+  });
+}
+
 void backward(const Lrn& job, const Run& run) {
   with_type(job.type, [&]<class S>(S*) {
     static constexpr decltype(&backward) kEntries[kExponents] = {
@@ -207,8 +248,12 @@ void backward(const Lrn& job, const Run& run) {
 
 template <>
 const LrnKernels& entry_points<LrnKernels>() {
-  static constexpr LrnKernels kKernels{
-      .squares = squares, .products = products, .window = window, .forward = forward, .backward = backward};
+  static constexpr LrnKernels kKernels{.squares = squares,
+                                       .products = products,
+                                       .window = window,
+                                       .forward_windows = forward_windows,
+                                       .forward = forward,
+                                       .backward = backward};
   return kKernels;
 }
 

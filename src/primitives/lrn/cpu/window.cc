@@ -1,4 +1,5 @@
-// LrnCpuWindow: any strides. The tensor is cut into tiles; each task copies what its tile's windows need, squared and
+// LrnCpuWindow: any strides. Forward across channels, windows are read in the tensor if channels or rows are contiguous
+// (direct_windows.h). Else the tensor is cut into tiles; each task copies what its tile's windows need, squared and
 // with zeros where they leave the tensor, to a buffer that stays in the L2 cache, sums windows along one dimension
 // after the other in place, and computes results from the sums. Sums have the order of their elements, whatever the
 // tiles are. Tuning knobs: KiB of the buffer, and non-temporal stores.
@@ -12,7 +13,9 @@
 #include "base/math.h"
 #include "kernels/cpu/kernels_of.h"
 #include "kernels/cpu/lrn.h"
+#include "primitives/common/caches.h"
 #include "primitives/common/runs.h"
+#include "primitives/lrn/cpu/direct_windows.h"
 #include "primitives/lrn/lrn.h"
 
 namespace polymio::lrn {
@@ -20,6 +23,7 @@ namespace {
 
 constexpr int kKib[] = {32, 128, 512};
 constexpr std::int64_t kLeastTile = 4096;  // elements; a task of a few microseconds
+constexpr int kTilesAtOnce = 16;           // of a task without a buffer
 constexpr std::int64_t kSlack = 64;        // elements that vectors read after the last one
 constexpr std::size_t kMostAxes = 4;       // three windowed dimensions and a free one
 using Offsets = std::array<std::int64_t, kMaxOperands>;
@@ -316,6 +320,15 @@ std::int64_t tile_elements(const DeviceInfo& d, const Problem& p, int kib) {
   return std::clamp(p.count() / (4 * std::int64_t{d.threads}), kLeastTile, std::max(most, kLeastTile));
 }
 
+kernels::Lrn job_with_values(kernels::Lrn job, const Problem& p, const Problem::Args& args) {
+  const Factors factors = factors_of(p, args.parameters);
+  job.k = args.parameters.k;
+  job.beta = args.parameters.beta;
+  job.factor = factors.factor;
+  job.ratio = factors.ratio;
+  return job;
+}
+
 class CpuWindow final : public Solver<Problem> {
  public:
   CpuWindow(const SolverInfo& info, Direction d) : Solver(info), direction_(d) {}
@@ -332,10 +345,10 @@ class CpuWindow final : public Solver<Problem> {
     const bool two_outputs = p.forward() && p.has_scale();
     return t[1] == 0 || (!two_outputs && p.work() > static_cast<double>(d.cache_bytes[1]));
   }
-  // Rows are short, and each would wait for its non-temporal stores.
-  TunePoint default_point(const DeviceInfo& d, const Problem&) const override {
+  // Rows of tiles are short, and each would wait for its non-temporal stores.
+  TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
     const bool large_cache = d.cache_bytes[1] >= (std::size_t{1} << 20);
-    return {large_cache ? 128 : 32, 0};
+    return {large_cache ? 128 : 32, DirectWindows::of(p) && common::exceeds_caches(d, p.work()) ? 1 : 0};
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
@@ -348,19 +361,24 @@ class CpuWindow final : public Solver<Problem> {
 
   Invoker build(Stream& stream, const Problem& p, const TunePoint& point) const override {
     const auto& kernels = kernels::kernels_of<kernels::LrnKernels>(stream.info().isa);
-    const Tiling tiling = tiling_of(p, tile_elements(stream.info(), p, point[0]));
     kernels::Lrn job;
     job.type = p.x.type;
     job.has_scale = p.has_scale();
     job.non_temporal = point[1] != 0;
+    if (auto direct = DirectWindows::of(p)) {
+      direct->cut(tile_elements(stream.info(), p, kTilesAtOnce * point[0]));
+      return [p, direct = *direct, job, &kernels](Stream& on, const Args& args) {
+        const kernels::Lrn with_values = job_with_values(job, p, args);
+        on.parallel_for(static_cast<std::size_t>(direct.tasks()), 0, [&](std::size_t i, void*) {
+          direct.run(static_cast<std::int64_t>(i), args.x, args.result,
+                     [&](const kernels::LrnRows& rows) { kernels.forward_windows(with_values, rows); });
+        });
+      };
+    }
+    const Tiling tiling = tiling_of(p, tile_elements(stream.info(), p, point[0]));
     stream.reserve_scratch(Work(p, tiling, kernels, job).scratch_bytes());
     return [p, tiling, job, &kernels](Stream& on, const Args& args) {
-      kernels::Lrn with_values = job;
-      const Factors factors = factors_of(p, args.parameters);
-      with_values.k = args.parameters.k;
-      with_values.beta = args.parameters.beta;
-      with_values.factor = factors.factor;
-      with_values.ratio = factors.ratio;
+      const kernels::Lrn with_values = job_with_values(job, p, args);
       Work work(p, tiling, kernels, with_values);
       work.take(args);
       on.parallel_for(static_cast<std::size_t>(tiling.tiles()), work.scratch_bytes(),
