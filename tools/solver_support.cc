@@ -301,17 +301,17 @@ void ask_norm() {
   constexpr std::array<std::pair<const char*, Kind>, 3> kNames = {
       {{"layer", Kind::kLayer}, {"RMS", Kind::kRms}, {"group", Kind::kGroup}}};
   for (const auto d : {Direction::kForward, Direction::kBackward})
-    for (const auto& [name, kind] : kNames)
+    for (const auto& named : kNames)
       each_type([&](const Types& types, Order order, const char* layout) {
         Problem p;
         p.direction = d;
-        p.kind = kind;
-        p.extent = {1, kind == Kind::kGroup ? 8 : 1};
+        p.kind = named.second;
+        p.extent = {1, p.kind == Kind::kGroup ? 8 : 1};
         p.parameters = p.statistics = types.in;
         p.x = tensor(types.in, {8, 64, 28, 28}, order);
         (p.forward() ? p.y : p.dx) = p.x;
         if (!p.forward()) p.dy = p.x;
-        ask_problem("normalization of rows", p, name_of_direction(p.forward()), types, layout, name);
+        ask_problem("normalization of rows", p, name_of_direction(p.forward()), types, layout, named.first);
       });
 }
 
