@@ -230,7 +230,7 @@ TEST_F(LargeOperators, TransformTensorToOtherTypes) {
     const Tensor of_y(api, {1, 2, 32769, 32768});
     const float factor = 3;
     expect_ok(miopenTransformTensor(handle, &factor, desc, x.data(), &kZero, of_y, y.data()));
-    expect_all(y, [&](std::int64_t i) { return ref::round_to(type, 3 * x_at(i)); });
+    expect_all(y, [&, to = type](std::int64_t i) { return ref::round_to(to, 3 * x_at(i)); });
   }
 }
 
@@ -627,20 +627,21 @@ TEST_F(FarElements, BatchNorm) {
   const Tensor channels(miopenFloat, {1, 2, 1, 1}), elements(miopenFloat, {1, 2, 3, 4});
   std::vector<float> scale(24, 2), bias(24, 0.5f), mean(24, 1), variance(24, 4), dscale(24), dbias(24);
   float one = 1, zero = 0;
-  for (const auto& [mode, parameters] : {std::pair{miopenBNSpatial, &channels}, {miopenBNPerActivation, &elements}}) {
+  for (const auto& form : {std::pair{miopenBNSpatial, &channels}, {miopenBNPerActivation, &elements}}) {
+    const miopenBatchNormMode_t mode = form.first;
+    const Tensor& parameters = *form.second;
     compare([&](Desc of, Data x, Data y) {
-      return miopenBatchNormalizationForwardTraining(handle, mode, &one, &zero, of, x.data(), of, y.data(), *parameters,
+      return miopenBatchNormalizationForwardTraining(handle, mode, &one, &zero, of, x.data(), of, y.data(), parameters,
                                                      scale.data(), bias.data(), 1, nullptr, nullptr, 1e-3, nullptr,
                                                      nullptr);
     });
     compare([&](Desc of, Data x, Data y) {
-      return miopenBatchNormalizationForwardInference(handle, mode, &one, &zero, of, x.data(), of, y.data(),
-                                                      *parameters, scale.data(), bias.data(), mean.data(),
-                                                      variance.data(), 1e-3);
+      return miopenBatchNormalizationForwardInference(handle, mode, &one, &zero, of, x.data(), of, y.data(), parameters,
+                                                      scale.data(), bias.data(), mean.data(), variance.data(), 1e-3);
     });
     compare([&](Desc of, Data x, Data dx) {
       return miopenBatchNormalizationBackward(handle, mode, &kOne, &kZero, &kOne, &kZero, of, x.data(), of, x.data(),
-                                              of, dx.data(), *parameters, scale.data(), dscale.data(), dbias.data(),
+                                              of, dx.data(), parameters, scale.data(), dscale.data(), dbias.data(),
                                               1e-3, nullptr, nullptr);
     });
   }
