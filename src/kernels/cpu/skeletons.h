@@ -9,8 +9,8 @@ namespace polymio::kernels {
 
 inline constexpr std::size_t kMaxInputs = 5, kMaxOutputs = 5, kMaxAccumulators = 4;
 
-/// Kernels that reduce rows and compute their outputs in one call take rows of at most so many bytes: those of 16-bit
-/// types, whose lanes are merged together; those of wider types, which the L1 cache keeps with their outputs.
+/// Kernels that reduce rows and compute their outputs in one call take rows of at most so many bytes: of 16-bit types;
+/// of wider types, whose longer rows the L1 cache keeps with their outputs until they are finished, one by one.
 inline constexpr std::int64_t kShortRowBytes = 1024, kFinishedRowBytes = 8192;
 
 /// Rows of n contiguous elements of each operand. An output may be the same memory as an input, but not overlap it

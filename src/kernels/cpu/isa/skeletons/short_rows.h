@@ -1,6 +1,6 @@
-// Rows that are reduced, then computed: with one call for many rows, and without values in memory. Lanes of several
-// rows are merged together, those of longer rows alone, so that the second pass reads the L1 cache. The functor is
-// described in reduction.h; its stores() returns a Blend.
+// Rows that are reduced, then computed: with one call for many rows, and without values in memory. The lanes of several
+// rows are merged together, but a row of more than kShortRowBytes is finished before the next one, so that its second
+// pass reads the L1 cache. The functor is described in reduction.h; its stores() returns a Blend.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/isa/skeletons/map_row.h"
@@ -30,7 +30,6 @@ struct ShortRows<F, T, Types<I...>, Outputs> {
   using RowMap = MapRow<T, Types<I...>, Outputs>;
   static constexpr int kCount = R::kCount;
   static constexpr i64 kStep = kLanes<T>;
-  static constexpr i64 kAlone = 24 * kStep;  // elements of a row that is finished before the next one
   static constexpr auto kNumbers = std::make_index_sequence<sizeof...(I)>{};
   static_assert(R::kReads == sizeof...(I) && R::kPivot == Pivot::kNone && F<T>::kIndex == -1);
 
@@ -43,7 +42,9 @@ struct ShortRows<F, T, Types<I...>, Outputs> {
                                          static_cast<unsigned char*>(run.out[0]) + row * run.out_row_bytes[0]);
     };
     i64 r = 0;
-    for (; run.n >= kAlone && r < run.rows; ++r) {
+    constexpr i64 kSizes[] = {sizeof(I)...};
+    const bool alone = run.n * kSizes[0] > kShortRowBytes;
+    for (; alone && r < run.rows; ++r) {
       const typename R::Lanes sums = reduce(f, run, r, kNumbers);
       Vec<T> of_row[kCount];
       for (int k = 0; k < kCount; ++k) of_row[k] = sums.v[k];
