@@ -16,16 +16,11 @@ class DepthwiseEpilogue {
 
   explicit operator bool() const { return e_ != nullptr; }
   T scale(i64 channel) const {
-    const T* const scales = static_cast<const T*>(e_->scale);
-    const T alpha = static_cast<T>(job_.alpha);
-    return scales == nullptr ? alpha : alpha * scales[job_.epilogue_channel + channel];
+    return static_cast<T>(job_.alpha) * ChannelValues<T, T>(*e_).scale(job_.epilogue_channel + channel);
   }
   T bias(i64 channel) const {
-    channel += job_.epilogue_channel;
-    if (e_->bias == nullptr) return T{0};
-    if (e_->scale != nullptr || __is_same(T, double)) return static_cast<const T*>(e_->bias)[channel];
-    return with_storage<float>(
-        e_->y.dtype, [&]<class S>(S*) { return static_cast<T>(widen(static_cast<const S*>(e_->bias)[channel])); });
+    return with_storage<T>(e_->y.dtype,
+                           [&]<class S>(S*) { return ChannelValues<S, T>(*e_).bias(job_.epilogue_channel + channel); });
   }
   /// The terms of channels [first, first + count) in the first lanes of vectors.
   void load(i64 first, i64 count, Vec<T>& scales, Vec<T>& biases) const {
