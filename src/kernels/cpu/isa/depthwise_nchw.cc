@@ -322,7 +322,7 @@ class Planes {
           if (planes == 1) {
             return nchw_tile<T, kMode, kHeight, 1, kWithin>(b, x, spans, s_.taps[2], place.weights, out, left);
           }
-          if constexpr (kMostResults < T >> 1)
+          if constexpr (kMostResults<T> != 1)
             nchw_planes_tile<T, kMode, kHeight, kWithin>(b, x, spans, s_.taps[2], place.weights, out, left);
         };
         each_column_vector<kMode, kRows>(place.source, place.result, tile);
