@@ -135,9 +135,12 @@ INLINE float largest_of_block(LOCAL float* pool, float v) {
   pool[THREAD(0)] = v;
   for (int step = THREADS / 2; step > 0; step /= 2) {
     BARRIER();
-    if (THREAD(0) < step) pool[THREAD(0)] = MAX(pool[THREAD(0) + step], pool[THREAD(0)]);
+    if (THREAD(0) < step) {
+      v = MAX(pool[THREAD(0) + step], v);
+      pool[THREAD(0)] = v;
+    }
   }
-  return THREAD(0) == 0 ? pool[0] : v;  // others have no barrier behind the last step
+  return v;
 }
 
 /// The magnitudes of a block: by thread 0.

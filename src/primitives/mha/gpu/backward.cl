@@ -51,7 +51,6 @@ KERNEL THREADS_PER_BLOCK(THREADS)
   const float factor = scalars->value[DESCALE_DS] * scalars->value[DESCALE_K];
   const float mine = store_rows(sums, dq, of_dq, query, s.queries, columns, factor, scalars->value[SCALE_DQ]);
   const float largest_dq = largest_of_block(pool, mine);
-  BARRIER();
   const float largest_ds = largest_of_block(pool, largest);
   store_magnitudes(magnitudes, largest_dq, largest_ds);
 }
@@ -100,7 +99,6 @@ KERNEL THREADS_PER_BLOCK(THREADS)
   const float mine_dk = store_rows(of_keys, dk, of_dk, key, s.keys, columns, k_factor, scalars->value[SCALE_DK]);
   const float mine_dv = store_rows(of_values, dv, of_dv, key, s.keys, columns, v_factor, scalars->value[SCALE_DV]);
   const float largest_dk = largest_of_block(pool, mine_dk);
-  BARRIER();
   const float largest_dv = largest_of_block(pool, mine_dv);
   store_magnitudes(magnitudes, largest_dk, largest_dv);
 }

@@ -110,7 +110,6 @@ KERNEL THREADS_PER_BLOCK(THREADS)
   const float largest_o = largest_of_block(pool, mine);
   const int has_row = THREAD(0) < ROWS && query + THREAD(0) < s.queries;
   const float mine_s = has_row ? sum[THREAD(0) % ROWS] : 0;
-  BARRIER();
   const float largest_s = largest_of_block(pool, mine_s);
   store_magnitudes(magnitudes, largest_s, largest_o);
 }
