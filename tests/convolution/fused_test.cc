@@ -250,6 +250,23 @@ TEST(Fused, EverySolverComputesNormsAndResiduals) {
   for (const SolverBase* s : solvers(Direction::kForward)) EXPECT_GE(ran[s->info().name], 7) << s->info().name;
 }
 
+/// Enough elements for the kernels that take matrix units, and channels that are no multiple of a block's.
+TEST(Fused, EverySolverComputesNormsOfWideDepthwiseFilters) {
+  std::map<std::string, int> ran;
+  for (const std::int64_t side : {5, 7}) {
+    const Shape shape = {.x = {2, 72, 39, 40},
+                         .w = {72, 1, side, side},
+                         .pad = {side / 2, side / 2},
+                         .groups = 72,
+                         .type = DataType::kHalf,
+                         .channels_last = true};
+    check_all(shape, {true, kRelu}, ran);
+    check_all(shape, {false, kRelu, true}, ran);
+    check_all(shape, {true, kLeaky, true}, ran, 0.5, 0.25);
+    if (HasFatalFailure()) return;
+  }
+}
+
 TEST(Fused, EveryTypeAndLayout) {
   std::map<std::string, int> ran;
   for (const DataType type : {DataType::kDouble, DataType::kHalf, DataType::kBFloat16})

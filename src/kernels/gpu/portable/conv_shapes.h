@@ -140,6 +140,12 @@ typedef struct EpilogueScalars {
   float alpha, beta, act_alpha, act_beta, act_gamma;
 } EpilogueScalars;
 
+/// Of a batch norm in an epilogue, which may follow a bias.
+typedef struct EpilogueNorm {
+  float epsilon;
+  int has_bias;
+} EpilogueNorm;
+
 #ifndef KERNEL
 }  // namespace polymio::kernels
 #endif

@@ -1,5 +1,6 @@
 // Scalars, scale, bias and activation where a kernel stores its results.
-// Options: HAS_BIAS, HAS_SCALE (one per channel; none: no scale), MODE (activation::Mode, 0 for none; not POWER).
+// Options: HAS_BIAS, HAS_SCALE (one per channel; none: no scale), HAS_NORM (with both: they are made of a batch norm's
+// parameters; only of kernels with CHANNEL_PARAMETERS), MODE (activation::Mode, 0 for none; not POWER).
 // SPDX-License-Identifier: MIT
 #pragma once
 
@@ -11,19 +12,34 @@ typedef float num;
 #include "kernels/gpu/portable/modes.h"
 
 typedef EpilogueScalars Scalars;
-#if HAS_SCALE
+#if HAS_SCALE && !HAS_NORM
 typedef float bias_t;
 #else
 typedef out_t bias_t;
 #endif
 
+#if HAS_NORM
+#define CHANNEL_PARAMETERS                                                                                        \
+  GLOBAL const bias_t *RESTRICT bias, GLOBAL const float *RESTRICT scale, GLOBAL const float *RESTRICT norm_bias, \
+      GLOBAL const float *RESTRICT mean, GLOBAL const float *RESTRICT variance, const EpilogueNorm norm
+#define CHANNEL_ARGUMENTS bias, scale, norm_bias, mean, variance, norm
+#else
+#define CHANNEL_PARAMETERS GLOBAL const bias_t *RESTRICT bias, GLOBAL const float *RESTRICT scale
+#define CHANNEL_ARGUMENTS bias, scale
+#endif
+#define CHANNEL_TERMS(channel) channel_terms(CHANNEL_ARGUMENTS, channel)
+
 typedef struct {
   sum_t scale, bias;
 } ChannelTerms;
 
-INLINE ChannelTerms channel_terms(GLOBAL const bias_t* bias, GLOBAL const float* scale, i64 channel) {
+INLINE ChannelTerms channel_terms(CHANNEL_PARAMETERS, i64 channel) {
   ChannelTerms c = {1, 0};
-#if HAS_SCALE
+#if HAS_NORM
+  const float before = norm.has_bias ? LOAD(OUT, bias, channel) : 0;
+  c.scale = scale[channel] / sqrt_of(variance[channel] + norm.epsilon);
+  c.bias = (before - mean[channel]) * c.scale + norm_bias[channel];
+#elif HAS_SCALE
   c.scale = scale[channel];
   if (HAS_BIAS) c.bias = bias[channel];
 #elif HAS_BIAS

@@ -81,7 +81,7 @@ bool DepthwiseMatrix::serve(const DeviceInfo& d, const Problem& p) {
   const auto& g = p.geometry;
   const bool plain = g.stride[0] == 1 && g.stride[1] == 1 && g.dilation[0] == 1 && g.dilation[1] == 1;
   const bool last = p.x.is_channels_last() && p.y.is_channels_last() && p.c() % 8 == 0;
-  return p.epilogue.empty() && has_matrix_units(d) && size_of(p.x.type) == 2 && plain && last && p.filter(0) > 3;
+  return has_matrix_units(d) && size_of(p.x.type) == 2 && plain && last && p.filter(0) > 3;
 }
 
 int DepthwiseMatrix::variants(const Problem& p) { return narrow(static_cast<std::int64_t>(tiles_of(p).size())); }
@@ -97,6 +97,7 @@ DepthwiseMatrix::DepthwiseMatrix(const DeviceInfo& d, const Problem& p, int vari
       tile_(tiles_of(p)[static_cast<std::size_t>(variant)]),
       direction_(p.direction),
       type_(p.x.type),
+      epilogue_(p.epilogue),
       filter_(narrow(p.filter(0))),
       tile_w_(narrow(width_of(p, tile_))),
       chunks_(narrow(ceil_div(p.c(), tile_.channels))),
@@ -137,13 +138,14 @@ std::vector<KernelSpec> DepthwiseMatrix::kernels() const {
   add("STAGES", tile_.stages);
   add("RESIDENT", tile_.resident);
   if (!weights) add("DIRECTION", static_cast<int>(direction_));
+  gpu::add_fused_options(epilogue_, &options);
   return gpu::kernel_variants(source, name, std::move(options), weights);
 }
 
 void DepthwiseMatrix::run(Stream& stream, const Kernels& built, const Problem::Args& a) const {
   const std::int64_t threads = tile_.channels / 8 * ceil_div(tile_w_, kColumns * tile_.per_warp) * 32;
-  gpu::launch_variant(stream, built, {direction_, weight_count_, parts_}, launch_shape(threads, parts_, chunks_), a,
-                      shape_, column_tiles_);
+  gpu::launch_variant(stream, built, {direction_, weight_count_, parts_, true, epilogue_},
+                      launch_shape(threads, parts_, chunks_), a, shape_, column_tiles_);
 }
 
 }  // namespace polymio::convolution::cuda

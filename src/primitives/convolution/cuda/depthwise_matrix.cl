@@ -3,9 +3,11 @@
 // registers. A block processes a list of column tiles (TILE_W columns, d.band rows) row by row, prefetching src rows
 // into a ring in local memory; each row of src is multiplied with all rows of the filter.
 // Options: IN, OUT (the same), DIRECTION (0, 1), FILTER (square, odd), CHANNELS (per block), TILE_W, IMAGES, PER_WARP,
-// STAGES (rows of the ring, at most one more than the src rows of a column tile), RESIDENT (blocks per multiprocessor).
+// STAGES (rows of the ring, at most one more than the src rows of a column tile), RESIDENT (blocks per multiprocessor);
+// forward with an epilogue: FUSES.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/depthwise_matrix.h"
+#include "kernels/gpu/portable/depthwise_epilogue.h"
 
 #define SRC_ROW_BYTES ((WIDTH + IMAGES * (FILTER - 1)) * PITCH * BYTES)
 #define SRC_CHUNKS (IMAGES * IN_W * GROUPS)
@@ -113,6 +115,15 @@ INLINE void scale_results(GLOBAL const out_t* dst, const DepthwiseShape* d, int 
   }
 }
 
+/// The lane has two neighbouring channels.
+INLINE void apply_epilogue(float (*v)[4] FUSED_PARAMETERS) {
+  UNROLL
+  for (int t = 0; t < PER_WARP; ++t) {
+    UNROLL
+    for (int u = 0; u < 4; ++u) v[t][u] = FUSED(v[t][u], u % 2);
+  }
+}
+
 INLINE void write_results(u32 smem_row, const float (*v)[4]) {
   UNROLL
   for (int t = 0; t < PER_WARP; ++t) {
@@ -145,7 +156,8 @@ INLINE void store_results(GLOBAL out_t* dst_row, u32 smem_row, const int* dst_of
 
 KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
     depthwise_matrix(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
-                     const DepthwiseShape d, const int column_tiles, const float alpha, const float beta) {
+                     const DepthwiseShape d, const int column_tiles, const float alpha,
+                     const float beta EPILOGUE_PARAMETERS) {
   SHARED in_t ring[(STAGES * SRC_ROW_BYTES + 2 * DST_ROW_BYTES) / BYTES]
       __attribute__((aligned(16)));  // then two result rows
   const int c0 = BLOCK(1) * CHANNELS, channels = MIN(CHANNELS, d.channels - c0), dst_row_stride = d.dst_w * d.channels;
@@ -162,6 +174,7 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
   for (int i = 0; i < STAGES - 1; ++i) copy_row_async(&source, chunk_at + i * SRC_ROW_BYTES, &d);
   u32 taps[TAPS];
   load_taps(w + (i64)(c0 + c) * TAPS, lane, c < channels, taps);
+  STAGE_TERMS(CHANNELS, c0, channels);
   int read_at = 0, write_at = (STAGES - 1) * SRC_ROW_BYTES, result_at = RESULTS_AT;  // byte offsets in the ring
   NO_UNROLL
   for (int index = BLOCK(0); index < column_tiles; index += BLOCKS(0)) {
@@ -200,6 +213,8 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
             scale_results(dst_row + (i64)dst_col * d.channels + c + lane % 4 * 2, &d, pixels, d.images - tile.image,
                           alpha, beta, acc[finished]);
           }
+          STAGED_TERMS(2, c + lane % 4 * 2);
+          apply_epilogue(acc[finished] FUSED_ARGUMENTS);
           result_at = 2 * RESULTS_AT + DST_ROW_BYTES - result_at;
           write_results(store_at + result_at, acc[finished]);
         }

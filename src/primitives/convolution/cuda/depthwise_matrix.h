@@ -31,6 +31,7 @@ class DepthwiseMatrix {
   Tile tile_;
   Direction direction_;
   DataType type_;
+  Epilogue epilogue_;
   int filter_, tile_w_, column_tiles_, chunks_, parts_;
   std::int64_t weight_count_;
 };

@@ -188,6 +188,7 @@ Verdict check_channel_epilogue(const Problem& p, bool takes_norm) {
 void add_epilogue_options(const Epilogue& e, std::vector<std::string>* options) {
   options->push_back(fmt::format("-DHAS_BIAS={:d}", e.bias));
   options->push_back(fmt::format("-DHAS_SCALE={:d}", e.scale));
+  if (e.norm) options->emplace_back("-DHAS_NORM=1");
   options->push_back(fmt::format("-DMODE={}", e.activation));
 }
 

@@ -74,6 +74,17 @@ struct EpilogueOperands {
 };
 EpilogueOperands epilogue_operands(const Epilogue&, const Problem::Args&);
 
+/// Calls `run` with the arguments that CHANNEL_PARAMETERS of epilogue.h lists.
+template <class Run>
+void with_channel_parameters(const Epilogue& e, const Problem::Args& a, const Run& run) {
+  if (!e.norm) {
+    const auto [bias, scale] = epilogue_operands(e, a);
+    return run(bias, scale);
+  }
+  run(Buffer(a.bias ? a.bias : a.w), Buffer(a.norm_scale), Buffer(a.norm_bias), Buffer(a.norm_mean),
+      Buffer(a.norm_variance), kernels::EpilogueNorm{static_cast<float>(a.norm_epsilon), a.bias != nullptr});
+}
+
 /// Bytes of the three tensors.
 double tensor_bytes(const Problem&);
 
@@ -123,8 +134,9 @@ void launch_variant(Stream& stream, const Kernels& built, const Variants& v, con
   const auto alpha = static_cast<float>(a.alpha), beta = static_cast<float>(a.beta);
   const Buffer x(a.x), w(a.w), y(a.y), workspace(a.workspace);
   if (!v.epilogue.empty()) {
-    const auto [bias, scale] = epilogue_operands(v.epilogue, a);
-    return launch(stream, *built[first], shape, x, w, y, rest..., alpha, beta, bias, scale, epilogue_scalars(a));
+    return with_channel_parameters(v.epilogue, a, [&](const auto&... parameters) {
+      launch(stream, *built[first], shape, x, w, y, rest..., alpha, beta, parameters..., epilogue_scalars(a));
+    });
   }
   if (!weights) return launch(stream, *built[first], shape, data ? y : x, w, data ? x : y, rest..., alpha, beta);
   launch(stream, *built[first], shape, x, y, workspace, rest...);

@@ -162,7 +162,7 @@ class GpuDepthwise final : public GpuSolver<Problem> {
     if (const Verdict v = gpu::check_planes(d, p, direction_, true, 3); !v) return v;
     POLYMIO_REQUIRE(p.depthwise(), "not one input channel per group");
     if (needs_windows(d, p)) return gpu::DepthwiseWindows::check(d, p);
-    if (const Verdict v = gpu::check_channel_epilogue(p); !v) return v;
+    if (const Verdict v = gpu::check_channel_epilogue(p, true); !v) return v;
     POLYMIO_REQUIRE(p.w.is_channels_first() || p.w.is_channels_last(), "w is not packed");
     return {};
   }

@@ -8,12 +8,12 @@
 #include "kernels/gpu/portable/depthwise.h"
 #include "kernels/gpu/portable/depthwise_epilogue.h"
 
-INLINE void scale_and_store(GLOBAL out_t* dst, sum_t* v, float alpha, float beta, int channel EPILOGUE_PARAMETERS) {
+INLINE void scale_and_store(GLOBAL out_t* dst, sum_t* v, float alpha, float beta FUSED_PARAMETERS) {
   UNROLL
   for (int u = 0; u < VEC; ++u) {
     v[u] *= alpha;
     if (beta != 0) v[u] = FMA(beta, LOAD(OUT, dst, u), v[u]);
-    v[u] = FUSED(v[u], channel + u);
+    v[u] = FUSED(v[u], u);
   }
   STORE_VEC(dst, v);
 }
@@ -100,6 +100,7 @@ KERNEL THREADS_PER_BLOCK(THREADS) depthwise_channels(GLOBAL const in_t* RESTRICT
   const int slots = THREADS / d.vectors, slot = THREAD(0) / d.vectors, lane = THREAD(0) - slot * d.vectors;
   const int c = c0 + lane * VEC;
   if (slot >= slots || lane * VEC >= block_channels) return;
+  LOAD_TERMS(VEC, c);
   const int before_h = PHASES ? d.pad_h % 2 : 0, before_w = PHASES ? d.pad_w % 2 : 0;
   const int rows = CEIL_DIV(d.dst_h + before_h, ROWS), cols = CEIL_DIV(d.dst_w + before_w, COLS);
   for (int i = BLOCK(0) * slots + slot; i < tiles; i += BLOCKS(0) * slots) {
@@ -127,7 +128,7 @@ KERNEL THREADS_PER_BLOCK(THREADS) depthwise_channels(GLOBAL const in_t* RESTRICT
       UNROLL
       for (int q = 0; q < COLS; ++q)
         if ((u32)(t.row + p) < (u32)d.dst_h && (u32)(t.col + q) < (u32)d.dst_w)
-          scale_and_store(to + (i64)(p * d.dst_w + q) * d.channels, acc[p][q], alpha, beta, c EPILOGUE_ARGUMENTS);
+          scale_and_store(to + (i64)(p * d.dst_w + q) * d.channels, acc[p][q], alpha, beta FUSED_ARGUMENTS);
     }
   }
 }

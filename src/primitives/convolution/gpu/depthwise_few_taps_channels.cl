@@ -93,8 +93,7 @@ INLINE void shift(sum_t (*v)[VEC], const sum_t* last) {
 
 KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
     depthwise_few_taps_channels(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
-                                GLOBAL const bias_t* RESTRICT bias, GLOBAL const float* RESTRICT scale,
-                                const DepthwiseWindowShape d, const Scalars scalars) {
+                                CHANNEL_PARAMETERS, const DepthwiseWindowShape d, const Scalars scalars) {
   const int blocks_c = CEIL_DIV(d.channels, d.lanes * VEC), group = BLOCK(0) / blocks_c;
   const int slots = THREADS / d.lanes, slot = THREAD(0) / d.lanes, lane = THREAD(0) - slot * d.lanes;
   const int c = ((BLOCK(0) - group * blocks_c) * d.lanes + lane) * VEC;
@@ -108,7 +107,7 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
   sum_t taps[FILTER_W][VEC], acc[FILTER_W][VEC];  // acc[s]: s columns after the first result that is incomplete
   UNROLL
   for (int u = 0; u < VEC; ++u) {
-    b[u] = channel_terms(bias, scale, c + u);
+    b[u] = CHANNEL_TERMS(c + u);
     UNROLL
     for (int s = 0; s < FILTER_W; ++s)
       taps[s][u] = LOAD(IN, w, (i64)(c + u) * FILTER_W + (DIRECTION == 1 ? FILTER_W - 1 - s : s));

@@ -103,9 +103,8 @@ INLINE Segment segment_at(int i, int channel, DepthwiseWindowShape d, Divider by
 /// the address of dst is a multiple of 16 bytes, so that stores are vectors.
 KERNEL THREADS_PER_BLOCK_OF(THREADS, FILTER_W > 16 ? 2 : 3)  // the taps stay in registers
     depthwise_few_taps_lines(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
-                             GLOBAL const bias_t* RESTRICT bias, GLOBAL const float* RESTRICT scale,
-                             const DepthwiseWindowShape d, const int parts, const int segments, const Divider by_line,
-                             const Divider by_rows, const Scalars scalars) {
+                             CHANNEL_PARAMETERS, const DepthwiseWindowShape d, const int parts, const int segments,
+                             const Divider by_line, const Divider by_rows, const Scalars scalars) {
   SHARED u32x4 lines[2 * GROUPS * SOURCE_VECTORS];
   const int channel = BLOCK(0) / parts, part = BLOCK(0) - channel * parts;
   const int group = THREAD(0) / LANES, lane = THREAD(0) % LANES, step = parts * GROUPS;
@@ -117,7 +116,7 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, FILTER_W > 16 ? 2 : 3)  // the taps stay in
   UNROLL
   for (int s = 0; s < FILTER_W; ++s)
     taps[s] = LOAD(IN, w, (i64)channel * FILTER_W + (DIRECTION == 1 ? FILTER_W - 1 - s : s));
-  const ChannelTerms b = channel_terms(bias, scale, channel);
+  const ChannelTerms b = CHANNEL_TERMS(channel);
   keep_pieces(pieces, SOURCE_PIECES, (LOCAL u32*)(lines + group * SOURCE_VECTORS));
   LANES_BARRIER();
   int buffer = 0;

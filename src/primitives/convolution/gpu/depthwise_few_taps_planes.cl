@@ -88,8 +88,7 @@ typedef struct {
 
 KERNEL THREADS_PER_BLOCK(THREADS)
     depthwise_few_taps_planes(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
-                              GLOBAL const bias_t* RESTRICT bias, GLOBAL const float* RESTRICT scale,
-                              const DepthwiseWindowShape d, const int units, const Divider by_line,
+                              CHANNEL_PARAMETERS, const DepthwiseWindowShape d, const int units, const Divider by_line,
                               const Divider by_rows, const Divider by_channels, const Scalars scalars) {
   Unit u[UNITS];
   u32 pieces[UNITS][PIECES];
@@ -113,7 +112,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
       for (int s = 0; s < FILTER_W; ++s)
         taps[s] = LOAD(IN, w, (i64)channel * FILTER_W + (DIRECTION == 1 ? FILTER_W - 1 - s : s));
     }
-    const ChannelTerms b = channel_terms(bias, scale, channel);
+    const ChannelTerms b = CHANNEL_TERMS(channel);
     GLOBAL out_t* to = dst + u[k].dst + col;
     sum_t v[WINDOW], acc[RESULTS];
     if (u[k].src.inside)

@@ -129,6 +129,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
   if (at.plane >= (i64)d.images * d.channels) return;
   const int c = (int)(at.plane % d.channels), left = at.col > 0, right = at.col + COLS < d.dst_w;
   sum_t taps[TAPS], acc[FILTER][COLS];
+  LOAD_TERMS(1, c);
   UNROLL
   for (int t = 0; t < TAPS; ++t) taps[t] = alpha * LOAD(IN, w, c * TAPS + (DIRECTION == 1 ? TAPS - 1 - t : t));
   UNROLL
@@ -174,7 +175,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
         for (int q = 0; q < COLS; ++q) finished[q] = FMA(beta, LOAD(OUT, dst_row, q), finished[q]);
       }
       UNROLL
-      for (int q = 0; q < COLS; ++q) finished[q] = FUSED(finished[q], c);
+      for (int q = 0; q < COLS; ++q) finished[q] = FUSED(finished[q], 0);
       store_run(dst_row, finished);
     }
   }

@@ -131,6 +131,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
     LOCAL const sum_t* from = tile + band_at(j, plane, plane_size, offset, pitch);
     sum_t acc[ROWS];
     sum_t taps[TAPS];
+    LOAD_TERMS(1, c);
     UNROLL
     for (int t = 0; t < TAPS; ++t) taps[t] = LOAD(IN, filter, DIRECTION == 1 && STRIDE == 1 ? TAPS - 1 - t : t);
     UNROLL
@@ -145,7 +146,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
     UNROLL
     for (int p = 0; p < ROWS; ++p)
       if (row + p >= row0 && row + p < row0 + rows)
-        store_finished(to + p * d.dst_w, acc[p], alpha, beta, c EPILOGUE_ARGUMENTS);
+        store_finished(to + p * d.dst_w, acc[p], alpha, beta FUSED_ARGUMENTS);
   }
 }
 

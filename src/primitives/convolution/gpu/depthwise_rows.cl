@@ -39,9 +39,14 @@ INLINE void multiply_row(LOCAL const in_t* src_row, const sum_t (*taps)[4], sum_
   }
 }
 
-KERNEL THREADS_PER_BLOCK(THREADS)
-    depthwise_rows(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
-                   const DepthwiseShape d, const float alpha, const float beta EPILOGUE_PARAMETERS) {
+#ifdef FUSES  // else the terms take registers of which a multiprocessor's threads have no more
+#define BOUNDS THREADS_PER_BLOCK_OF(THREADS, MAX(1, (COLS > 4 ? 384 : 512) / (CEIL_DIV(THREADS, 32) * 32)))
+#else
+#define BOUNDS THREADS_PER_BLOCK(THREADS)
+#endif
+
+KERNEL BOUNDS depthwise_rows(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
+                             const DepthwiseShape d, const float alpha, const float beta EPILOGUE_PARAMETERS) {
   SHARED in_t ring[STAGES * IN_W * CHANNELS] __attribute__((aligned(16)));
   const int channel_blocks = CEIL_DIV(d.channels, CHANNELS), c0 = BLOCK(0) % channel_blocks * CHANNELS,
             block_channels = MIN(CHANNELS, d.channels - c0);
@@ -67,6 +72,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
       taps[DIRECTION == 1 ? TAPS - 1 - tap : tap][i / TAPS] = alpha * v[u];
     }
   }
+  STAGE_TERMS(CHANNELS, c0, block_channels);
   UNROLL
   for (int r = 0; r < FILTER; ++r) {
     UNROLL
@@ -93,10 +99,10 @@ KERNEL THREADS_PER_BLOCK(THREADS)
       multiply_row(ring + (read_slot * IN_W + col) * CHANNELS + c, taps, acc[phase], acc[(phase + 2) % FILTER],
                    finished);
       if (i >= FILTER - 1) {
+        STAGED_TERMS(4, c);
         UNROLL
         for (int q = 0; q < COLS; ++q)
-          if (q < valid_cols)
-            store4_finished(dst_row + q * d.channels, finished[q], 1, beta, c0 + c EPILOGUE_ARGUMENTS);
+          if (q < valid_cols) store4_finished(dst_row + q * d.channels, finished[q], 1, beta FUSED_ARGUMENTS);
         dst_row += dst_row_stride;
       }
       ++copied_row;

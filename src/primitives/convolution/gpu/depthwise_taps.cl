@@ -86,8 +86,7 @@ INLINE void load_tap_of(GLOBAL const in_t* p, int distance, sum_t* v) {
 
 KERNEL THREADS_PER_BLOCK(THREADS)
     depthwise_taps(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
-                   GLOBAL const bias_t* RESTRICT bias, GLOBAL const float* RESTRICT scale, const DepthwiseWindowShape d,
-                   const DepthwiseVolume e, const Scalars scalars) {
+                   CHANNEL_PARAMETERS, const DepthwiseWindowShape d, const DepthwiseVolume e, const Scalars scalars) {
   const int count = FILTER_D * d.filter_h * FILTER_W;  // taps
 #if LAST
   const int width = d.lanes * VEC, blocks_c = CEIL_DIV(d.channels, width), group = BLOCK(0) / blocks_c;
@@ -119,7 +118,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
 #endif
   ChannelTerms b[VEC];
   UNROLL
-  for (int u = 0; u < VEC; ++u) b[u] = channel_terms(bias, scale, c + u);
+  for (int u = 0; u < VEC; ++u) b[u] = CHANNEL_TERMS(c + u);
   for (int n = BLOCK(1); n < d.images; n += BLOCKS(1)) {
     sum_t acc[ROWS][VEC];
     UNROLL

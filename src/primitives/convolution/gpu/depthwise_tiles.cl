@@ -32,11 +32,11 @@ INLINE void multiply_row(const sum_t (*v)[4], const sum_t (*taps)[4], sum_t (*ac
   }
 }
 
-INLINE void store_row(GLOBAL out_t* dst, int channels, int valid_cols, const sum_t (*acc)[4], float alpha, float beta,
-                      int channel EPILOGUE_PARAMETERS) {
+INLINE void store_row(GLOBAL out_t* dst, int channels, int valid_cols, const sum_t (*acc)[4], float alpha,
+                      float beta FUSED_PARAMETERS) {
   UNROLL
   for (int q = 0; q < COLS; ++q)
-    if (q < valid_cols) store4_finished(dst + q * channels, acc[q], alpha, beta, channel EPILOGUE_ARGUMENTS);
+    if (q < valid_cols) store4_finished(dst + q * channels, acc[q], alpha, beta FUSED_ARGUMENTS);
 }
 
 KERNEL THREADS_PER_BLOCK(THREADS)
@@ -61,6 +61,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
   const int lane = THREAD(0) % LANES, slot = THREAD(0) / LANES;
   const int col = slot % SLOTS_W * COLS, row = slot / SLOTS_W * ROWS, c = lane * 4;
   if (c >= block_channels) return;
+  LOAD_TERMS(4, c0 + c);
   LOCAL const in_t* src_window = tile + (row * IN_W + col) * CHANNELS + c;
   LOCAL const sum_t* filter_taps = filter + c;
   const int valid_rows = d.dst_h - row0 - row, valid_cols = d.dst_w - col0 - col;
@@ -89,6 +90,5 @@ KERNEL THREADS_PER_BLOCK(THREADS)
   UNROLL
   for (int p = 0; p < ROWS; ++p)
     if (p < valid_rows)
-      store_row(dst_tile + (i64)p * d.dst_w * d.channels, d.channels, valid_cols, acc[p], alpha, beta,
-                c0 + c EPILOGUE_ARGUMENTS);
+      store_row(dst_tile + (i64)p * d.dst_w * d.channels, d.channels, valid_cols, acc[p], alpha, beta FUSED_ARGUMENTS);
 }

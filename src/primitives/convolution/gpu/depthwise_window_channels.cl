@@ -32,12 +32,12 @@ INLINE Run run_at(int index, int units_w, int gap, int rows) {
 #if DIRECTION != 2
 #include "kernels/gpu/portable/epilogue.h"
 
-INLINE void store_results(GLOBAL out_t* dst, GLOBAL const bias_t* bias, GLOBAL const float* scale,
-                          DepthwiseWindowShape d, Run t, int c, sum_t (*acc)[VEC], Scalars scalars) {
+INLINE void store_results(GLOBAL out_t* dst, CHANNEL_PARAMETERS, DepthwiseWindowShape d, Run t, int c,
+                          sum_t (*acc)[VEC], Scalars scalars) {
   GLOBAL out_t* to = dst + t.image * d.dst_image + (t.row * d.dst_row + t.col * d.dst_col) + c;
   ChannelTerms b[VEC];
   UNROLL
-  for (int u = 0; u < VEC; ++u) b[u] = channel_terms(bias, scale, c + u);
+  for (int u = 0; u < VEC; ++u) b[u] = CHANNEL_TERMS(c + u);
   UNROLL
   for (int q = 0; q < COLS; ++q)
     if (t.col + q * d.dilation_w < d.dst_w) {
@@ -50,8 +50,7 @@ INLINE void store_results(GLOBAL out_t* dst, GLOBAL const bias_t* bias, GLOBAL c
 
 KERNEL THREADS_PER_BLOCK(THREADS)
     depthwise_window_channels(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
-                              GLOBAL const bias_t* RESTRICT bias, GLOBAL const float* RESTRICT scale,
-                              const DepthwiseWindowShape d, const Scalars scalars) {
+                              CHANNEL_PARAMETERS, const DepthwiseWindowShape d, const Scalars scalars) {
   SHARED sum_t taps[STAGED * MAX_CHANNELS] __attribute__((aligned(16)));
   const int blocks_c = CEIL_DIV(d.channels, d.lanes * VEC), group = BLOCK(0) / blocks_c;
   const int c0 = (BLOCK(0) - group * blocks_c) * d.lanes * VEC, block_channels = MIN(d.lanes * VEC, d.channels - c0);
@@ -103,7 +102,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
       }
     }
   }
-  if (active) store_results(dst, bias, scale, d, t, c0 + lane * VEC, acc, scalars);
+  if (active) store_results(dst, CHANNEL_ARGUMENTS, d, t, c0 + lane * VEC, acc, scalars);
 }
 
 #else

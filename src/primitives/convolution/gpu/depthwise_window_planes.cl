@@ -127,9 +127,8 @@ INLINE void multiply(const sum_t* v, LOCAL const sum_t* taps, int first, sum_t* 
 /// Block i computes `planes` planes of dst or, of a larger plane, a tile of tile_h rows and tile_w columns.
 KERNEL THREADS_PER_BLOCK(THREADS)
     depthwise_window_planes(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
-                            GLOBAL const bias_t* RESTRICT bias, GLOBAL const float* RESTRICT scale,
-                            const DepthwiseWindowShape d, const Divider by_src_vectors, const Divider by_dst_vectors,
-                            const Scalars scalars) {
+                            CHANNEL_PARAMETERS, const DepthwiseWindowShape d, const Divider by_src_vectors,
+                            const Divider by_dst_vectors, const Scalars scalars) {
   SHARED sum_t tile[LOCAL_FLOATS] __attribute__((aligned(16)));
   SHARED sum_t taps[TAP_FLOATS] __attribute__((aligned(16)));
   const int col_tiles = CEIL_DIV(d.dst_w, d.tile_w), tiles = col_tiles * CEIL_DIV(d.dst_h, d.tile_h);
@@ -197,7 +196,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
     const Plane of_line = plane_at(set, j);
     const i64 row_begin = first_of(of_line, d.dst_image, d.dst_channel) + (i64)(row0 + k - j * rows) * d.dst_row + col0;
     const i64 row_end = row_begin + cols, at = row_begin - place_in_line(to, row_begin, 0) + (i - k * vectors) * VECTOR;
-    const ChannelTerms b = channel_terms(bias, scale, of_line.channel);
+    const ChannelTerms b = CHANNEL_TERMS(of_line.channel);
     LOCAL const sum_t* results = tile + k * d.dst_pitch + (i - k * vectors) * VECTOR;
     if (at >= row_begin && at + VECTOR <= row_end) {
       sum_t v[VECTOR];

@@ -61,7 +61,7 @@ int narrow_to(std::int64_t v, std::int64_t least, std::int64_t most) { return na
 Verdict DepthwiseWindows::check(const DeviceInfo& d, const Problem& p) {
   // Other variants have at most 15 times as many blocks as the first.
   constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 27, kMaxTaps = 1 << 16;
-  if (const Verdict v = check_channel_epilogue(p); !v) return v;
+  if (const Verdict v = check_channel_epilogue(p, true); !v) return v;
   POLYMIO_REQUIRE(p.w.is_channels_first() || p.w.is_channels_last(), "w is not packed");
   std::int64_t filter = 1;
   for (int i = 0; i < p.spatial(); ++i) filter *= p.filter(i);
@@ -522,20 +522,20 @@ void DepthwiseWindows::run(Stream& stream, const Kernels& built, const Problem::
   }
   const bool data = direction_ == Direction::kBackwardData;
   const Buffer src(data ? a.y : a.x), w(a.w), dst(data ? a.x : a.y);
-  const auto [bias, scale] = epilogue_operands(epilogue_, a);
   const kernels::EpilogueScalars scalars = epilogue_scalars(a);
   const Kernel& kernel = *built[vec_ > 1 && !aligned(a) ? 1 : 0];
   const Launch shape =
       launch_shape(threads_, blocks_, kind_ == Kind::kTaps ? std::min<std::int64_t>(shape_.images, kMaxImages) : 1);
-  if (lines_)
-    return launch(stream, kernel, shape, src, w, dst, bias, scale, shape_, parts_, narrow(units_of_channel), by_line,
-                  by_rows, scalars);
-  if (units)
-    return launch(stream, kernel, shape, src, w, dst, bias, scale, shape_, narrow(units_of_channel * shape_.channels),
-                  by_line, by_rows, divider(shape_.channels), scalars);
-  if (planes) return launch(stream, kernel, shape, src, w, dst, bias, scale, shape_, by_src, by_dst, scalars);
-  if (kind_ == Kind::kTaps) return launch(stream, kernel, shape, src, w, dst, bias, scale, shape_, volume_, scalars);
-  launch(stream, kernel, shape, src, w, dst, bias, scale, shape_, scalars);
+  const auto run_with = [&](const auto&... rest) {
+    with_channel_parameters(epilogue_, a, [&](const auto&... parameters) {
+      launch(stream, kernel, shape, src, w, dst, parameters..., shape_, rest..., scalars);
+    });
+  };
+  if (lines_) return run_with(parts_, narrow(units_of_channel), by_line, by_rows);
+  if (units) return run_with(narrow(units_of_channel * shape_.channels), by_line, by_rows, divider(shape_.channels));
+  if (planes) return run_with(by_src, by_dst);
+  if (kind_ == Kind::kTaps) return run_with(volume_);
+  run_with();
 }
 
 }  // namespace polymio::convolution::gpu
