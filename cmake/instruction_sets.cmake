@@ -71,8 +71,12 @@ function(polymio_isa name id condition)
   target_compile_options(polymio_isa_${name} PRIVATE ${ARGN})
   if(POLYMIO_SANITIZE)
     target_compile_options(polymio_isa_${name} PRIVATE -g0)  # a fifth of the compile time; reports keep functions' names
-  elseif(name STREQUAL "generic" AND polymio_isas)
-    target_compile_options(polymio_isa_${name} PRIVATE -O1)  # for processors of 2012 and older: time to compile counts
+  else()
+    # Kernels neither throw nor call what may: unwind tables of almost 1 MiB would serve nobody.
+    target_compile_options(polymio_isa_${name} PRIVATE -fno-exceptions -fno-asynchronous-unwind-tables)
+    if(name STREQUAL "generic" AND polymio_isas)
+      target_compile_options(polymio_isa_${name} PRIVATE -O1)  # for processors of 2012 and older: time to compile counts
+    endif()
   endif()
   set(polymio_objects_all ${polymio_objects_all} $<TARGET_OBJECTS:polymio_isa_${name}> PARENT_SCOPE)
 endfunction()

@@ -87,10 +87,16 @@ struct Constants {
         exponent(-job.beta) {}
 };
 
+/// A call, since it is large and inlined in a hundred places otherwise.
+template <class T>
+[[gnu::noinline]] Vec<T> any_power(Vec<T> v, double exponent) {
+  return power(v, exponent);
+}
+
 /// scale ^ -beta.
 template <int kExponent, class T>
 [[gnu::always_inline]] inline Vec<T> normaliser(Vec<T> scale, const Constants<T>& c) {
-  if constexpr (kExponent == kAny) return power(scale, c.exponent);
+  if constexpr (kExponent == kAny) return any_power<T>(scale, c.exponent);
   if constexpr (kExponent == kOne) return broadcast<T>(1) / scale;
   if constexpr (kExponent == kOneHalf) return inverse_root<T>(scale);
   return inverse_three_quarters<T>(scale);
@@ -149,10 +155,8 @@ template <int kExponent, class S>
 void windows_of(const Lrn& job, const LrnRows& rows) {
   using T = Arithmetic<S>;
   using F = Forward<kExponent, T>;
-  const LrnWindowRows<S, T, F> windows(F{Constants<T>(job)}, rows);
-  if (!job.non_temporal || !windows.aligned()) return windows.template compute<false>();
-  windows.template compute<true>();
-  finish_non_temporal_stores();
+  LrnWindowRows<S, T, F>(F{Constants<T>(job)}, rows, job.non_temporal).compute();
+  if (job.non_temporal) finish_non_temporal_stores();
 }
 
 template <int kExponent, class S>

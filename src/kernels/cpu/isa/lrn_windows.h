@@ -11,10 +11,21 @@ namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 template <class S, class T, class F>
 class LrnWindowRows {
  public:
-  LrnWindowRows(const F& f, const LrnRows& rows) : f_(f), rows_(rows) {}
+  /// Non-temporal stores where they can write all results.
+  LrnWindowRows(const F& f, const LrnRows& rows, bool non_temporal)
+      : f_(f), rows_(rows), non_temporal_(non_temporal && aligned()) {}
+
+  void compute() const { non_temporal_ ? compute_rows<true>() : compute_rows<false>(); }
+
+ private:
+  static constexpr i64 kStep = kLanes<T>;
+  struct Row {
+    const S* x;
+    S* y;
+  };
 
   template <bool kNonTemporal>
-  void compute() const {
+  void compute_rows() const {
     for (i64 r = 0; r < rows_.rows; ++r) {
       const Row row{static_cast<const S*>(rows_.x) + r * rows_.x_pitch, static_cast<S*>(rows_.y) + r * rows_.y_pitch};
       if (!rows_.along) {
@@ -25,11 +36,12 @@ class LrnWindowRows {
       const bool between = r > 0 && r + 1 < rows_.rows && rows_.x_pitch >= rows_.n;
       const i64 n = rows_.n, first = min_of(round_up(rows_.before, kStep), n);
       const i64 end = max_of(first + (n - rows_.after - first) / kStep * kStep, first);
-      for (i64 i = 0; i < first; i += kStep) edge<kNonTemporal>(row, i, between);
+      for (i64 i = 0; i < first; i += kStep) edge(row, i, between);
       span<kNonTemporal>(row, first, end);
-      for (i64 i = end; i < n; i += kStep) edge<kNonTemporal>(row, i, between);
+      for (i64 i = end; i < n; i += kStep) edge(row, i, between);
     }
   }
+
   /// Whether non-temporal stores can write all results.
   bool aligned() const {
     constexpr auto kBytes = static_cast<i64>(sizeof(typename Elements<S, T>::Stored));
@@ -38,13 +50,6 @@ class LrnWindowRows {
            (rows_.rows == 1 || rows_.y_pitch * size % kBytes == 0);
   }
 
- private:
-  static constexpr i64 kStep = kLanes<T>;
-  struct Row {
-    const S* x;
-    S* y;
-  };
-
   /// Rounded before it is added, as where scales are stored, so that results are the same.
   [[gnu::always_inline]] static Vec<T> square(Vec<T> x) {
     x = x * x;
@@ -52,9 +57,8 @@ class LrnWindowRows {
     return x;
   }
 
-  template <bool kNonTemporal>
-  [[gnu::always_inline]] static void store(S* y, i64 i, Vec<T> v) {
-    if constexpr (kNonTemporal)
+  [[gnu::always_inline]] static void store(S* y, i64 i, Vec<T> v, bool non_temporal) {
+    if (non_temporal)
       Elements<S, T>::store_non_temporal(y, i, v);
     else
       Elements<S, T>::store(y, i, v);
@@ -89,12 +93,11 @@ class LrnWindowRows {
     }
 #pragma GCC unroll 4
     for (int u = 0; u < kVectors; ++u)
-      store<kNonTemporal>(row.y, i + u * kStep, f_(Elements<S, T>::load(row.x, i + u * kStep), sum[u]));
+      store(row.y, i + u * kStep, f_(Elements<S, T>::load(row.x, i + u * kStep), sum[u]), kNonTemporal);
   }
 
   /// A vector whose windows may leave the row.
-  template <bool kNonTemporal>
-  void edge(const Row& row, i64 i, bool between) const {
+  [[gnu::noinline]] void edge(const Row& row, i64 i, bool between) const {
     i = min_of(i, rows_.n - kStep);  // the last one overlaps the one before
     Vec<T> sum{};
     for (i64 t = -rows_.before; t <= rows_.after; ++t) {
@@ -110,7 +113,7 @@ class LrnWindowRows {
       }
       sum = sum + square(x);
     }
-    store<kNonTemporal>(row.y, i, f_(Elements<S, T>::load(row.x, i), sum));
+    store(row.y, i, f_(Elements<S, T>::load(row.x, i), sum), non_temporal_);
   }
   /// Of the elements from i on.
   [[gnu::always_inline]] auto is_in_row(i64 i) const {
@@ -123,6 +126,7 @@ class LrnWindowRows {
 
   const F f_;
   const LrnRows rows_;
+  const bool non_temporal_;
 };
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

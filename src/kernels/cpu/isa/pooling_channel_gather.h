@@ -57,6 +57,7 @@ template <class U, int kVectors, class S, class T, bool kMaximum>
       wanted -= sources.wanted_step;
     }
   }
+#pragma GCC unroll 4
   for (int v = 0; v < kVectors; ++v) store(to + (v < kVectors - 1 ? v * kStep : last), acc[v]);
 }
 

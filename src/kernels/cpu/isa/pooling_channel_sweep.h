@@ -53,6 +53,7 @@ class ChannelSweep {
     Vec<T> acc[3][kVectors] = {};
     if (is_window(o - 1)) add<U, kVectors, 2>(o - 1, c, last, acc);
     for (; o < end; ++o) {
+#pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) {
         acc[0][v] = acc[2][v];
         acc[1][v] = acc[2][v] = Vec<T>{};
@@ -63,6 +64,7 @@ class ChannelSweep {
         const i64 element = o * kStride - width_.pad + k;
         if (element < which.first || element >= which.end) continue;
         T* const at = to + (element - which.first) * channels_ + c;
+#pragma GCC unroll 4
         for (int v = 0; v < kVectors; ++v) store(at + (v < kVectors - 1 ? v * kStep : last), acc[k][v]);
       }
     }

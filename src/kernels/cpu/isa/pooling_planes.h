@@ -53,6 +53,7 @@ struct LoadIndices {
 template <class L>
 [[gnu::always_inline]] inline void block_to_lanes(const PlanePointers& planes, i64 i, i64 count, typename L::Lane* to) {
   constexpr i64 kStep = kLanes<typename L::Lane>;
+#pragma GCC unroll 4
   for (i64 v = 0; v < kPlanes; v += kStep) {
     Vec<typename L::Lane> rows[kStep];
 #pragma GCC unroll 16
@@ -76,6 +77,7 @@ void planes_to_lanes(const PlanePointers& planes, i64 first, i64 n, typename L::
 template <class T>
 [[gnu::always_inline]] inline void block_to_planes(const T* from, i64 count, T* to, i64 pitch) {
   constexpr i64 kStep = kLanes<T>;
+#pragma GCC unroll 4
   for (i64 v = 0; v < kPlanes; v += kStep) {
     Vec<T> rows[kStep];
 #pragma GCC unroll 16

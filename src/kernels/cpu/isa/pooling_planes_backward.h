@@ -83,6 +83,7 @@ class PlanesBackward : PooledPlanes<S> {
           const Range lines[2] = {common(depths, band.depths), common(heights, band.heights)};
           Vec<T> g[kVectors];
           Ints<T> at[kVectors] = {};
+#pragma GCC unroll 4
           for (i64 v = 0; v < kVectors; ++v) {
             g[v] = load(gradient + v * kLanes<T>);
             if constexpr (kMaximum) {

@@ -114,6 +114,7 @@ class PlanesForward : PooledPlanes<S> {
       const i64 elements = p_.inclusive ? p_.dims[0].length * p_.dims[1].length * p_.dims[2].length : count;
       for (auto& v : acc) v = f_.finish(v, broadcast(static_cast<T>(elements)));
     }
+#pragma GCC unroll 4
     for (i64 v = 0; v < kVectors; ++v) {
       store(values_ + place + v * kLanes<T>, acc[v]);
       if constexpr (kNumbers) store(numbers_ + place + v * kLanes<T>, at[v]);

@@ -89,6 +89,7 @@ struct WindowChannels {
                             T* values, Int<T>* numbers) {
     Vec<T> acc[kVectors];
     Ints<T> at[kVectors] = {};
+#pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) acc[v] = f.start();
     const i64 width = box.dims[2].count(), count = kVectors == 1 ? n : kStep;
     i64 number = 0;
@@ -103,6 +104,7 @@ struct WindowChannels {
                               static_cast<Int<T>>(here));
         }
       }
+#pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
       store(values + c + v * kStep, f.finish(acc[v], broadcast<T>(elements)));
       if constexpr (kNumbers) store(numbers + c + v * kStep, at[v]);
@@ -194,6 +196,7 @@ class WindowRow {
   void column_block(const F<T>& f, const WindowInput<S>& in, const Range (&outer)[2], i64 start, i64 i, i64 n) {
     Vec<T> acc[kVectors];
     Ints<T> at[kVectors] = {};
+#pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) acc[v] = f.start();
     const i64 step = kVectors == 1 ? in.strides[2] : 1, count = kVectors == 1 ? n : kStep;
     const S* const column = in.data + (start + i) * in.strides[2];
@@ -207,6 +210,7 @@ class WindowRow {
           take<kNumbers, T>(f, acc[v], at[v], load_elements<S, T>(p + v * kStep, step, count),
                             static_cast<Int<T>>(here));
       }
+#pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
       store(row_ + i + v * kStep, acc[v]);
       if constexpr (kNumbers) store(row_numbers_ + i + v * kStep, at[v]);
