@@ -52,6 +52,17 @@ bool has_planes(const DeviceInfo& d, const Problem& p) {
          kernels::kernels_of<kernels::PoolingKernels>(d.isa).scratch(job, !p.forward()) <= kMostPlaneScratch;
 }
 
+/// Whether kernels prefetch an input that the caches do not keep. A Zen 4 is 1.1 to 2 times as fast with channels whose
+/// windows overlap, and with long rows; else hardware prefetches as well.
+bool prefetches(const kernels::Pooling& job) {
+  constexpr std::int64_t kLongRow = 1024;  // bytes
+  const WindowDim &height = job.dims[1], &width = job.dims[2];
+  const bool skips = height.stride > height.length || width.stride > width.length;  // elements that no window has
+  if (!kernels::fetches_streams() || skips) return false;
+  if (job.across_channels) return height.length > height.stride || width.length > width.stride;
+  return width.size * static_cast<std::int64_t>(polymio::size_of(job.type)) >= kLongRow;
+}
+
 double output_bytes(const Problem& p) {
   return static_cast<double>(p.output().count()) * static_cast<double>(polymio::size_of(p.x.type));
 }
@@ -125,6 +136,7 @@ class CpuWindow final : public Solver<Problem> {
     const auto& kernels = kernels::kernels_of<kernels::PoolingKernels>(stream.info().isa);
     kernels::Pooling job = job_of(p);
     job.non_temporal = t[1] != 0;
+    job.prefetches = p.forward() && prefetches(job) && common::exceeds_caches(stream.info(), p.work());
     job.planes = t[2] != 0 ? planes_of(p) : 0;
     std::int64_t lines = ceil_div(job.planes, kernels::kPlanes);
     if (lines == 0) {
