@@ -30,7 +30,7 @@ struct Pooling {
   bool image_index = false;
   double scale = 1, keep = 0;
   bool non_temporal = false;
-  bool prefetches = false;  // what the next windows read first, since the caches do not keep the input
+  bool prefetches = false;  // forward: the rows that the next line of windows reads first
 };
 
 /// How far apart elements of one window are counted, at most.

@@ -10,7 +10,7 @@
   ChannelTerms terms[count];       \
   UNROLL                           \
   for (int u_ = 0; u_ < (count); ++u_) terms[u_] = CHANNEL_TERMS((channel) + u_)
-/// Where registers are few: in local memory, from which STAGED_TERMS reads them behind a barrier.
+/// Kernels with few registers to spare keep the terms in local memory, and read them behind a barrier.
 #define STAGE_TERMS(most, channel, count) \
   SHARED ChannelTerms staged_terms[most]; \
   for (int i_ = THREAD(0); i_ < (count); i_ += THREADS) staged_terms[i_] = CHANNEL_TERMS((channel) + i_)

@@ -1,6 +1,6 @@
 // Scalars, scale, bias and activation where a kernel stores its results.
-// Options: HAS_BIAS, HAS_SCALE (one per channel; none: no scale), HAS_NORM (with both: they are made of a batch norm's
-// parameters; only of kernels with CHANNEL_PARAMETERS), MODE (activation::Mode, 0 for none; not POWER).
+// Options: HAS_BIAS, HAS_SCALE (one per channel; none: no scale), HAS_NORM (with both: kernels with
+// CHANNEL_PARAMETERS compute them from a batch norm's parameters), MODE (activation::Mode, 0 for none; not POWER).
 // SPDX-License-Identifier: MIT
 #pragma once
 

@@ -39,7 +39,7 @@ INLINE void multiply_row(LOCAL const in_t* src_row, const sum_t (*taps)[4], sum_
   }
 }
 
-#ifdef FUSES  // else the terms take registers of which a multiprocessor's threads have no more
+#ifdef FUSES  // bounds the registers, so that as many threads are resident as without an epilogue
 #define BOUNDS THREADS_PER_BLOCK_OF(THREADS, MAX(1, (COLS > 4 ? 384 : 512) / (CEIL_DIV(THREADS, 32) * 32)))
 #else
 #define BOUNDS THREADS_PER_BLOCK(THREADS)

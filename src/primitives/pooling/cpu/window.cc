@@ -52,8 +52,8 @@ bool has_planes(const DeviceInfo& d, const Problem& p) {
          kernels::kernels_of<kernels::PoolingKernels>(d.isa).scratch(job, !p.forward()) <= kMostPlaneScratch;
 }
 
-/// Whether kernels prefetch an input that the caches do not keep. A Zen 4 is 1.1 to 2 times as fast with channels whose
-/// windows overlap, and with long rows; else hardware prefetches as well.
+/// Whether kernels prefetch an input that the caches do not keep. Prefetches make a Zen 4 1.1 to 2 times as fast where
+/// windows of channels overlap, and where rows are long; its hardware prefetches the others.
 bool prefetches(const kernels::Pooling& job) {
   constexpr std::int64_t kLongRow = 1024;  // bytes
   const WindowDim &height = job.dims[1], &width = job.dims[2];
